@@ -1,0 +1,111 @@
+"""What joins the regions and who uses them: links, datasets, teams."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from reconciler.model.base import Line, Many, Model, Name, Quantity, Text, Uri
+from reconciler.model.job import GpuModelName
+from reconciler.model.quantity import whole
+
+LinkKind = Literal["dedicated-line", "cloud-backbone", "peering", "overlay"]
+
+
+class Link(Model):
+    """A directed link from one region to another. The other direction is another link."""
+
+    source: Name
+    target: Name
+    kind: LinkKind = "cloud-backbone"
+    gbit_per_second: Annotated[float, Field(ge=0, le=100_000)] | None = None
+    """Capacity in Gbit/s; left out: not known (never taken for zero, or for unlimited)."""
+    usd_per_gb: Annotated[float, Field(ge=0, le=1000)] | None = None
+    """Price per GB (10^9 bytes); left out: not known (never taken for free)."""
+    rtt_ms: Annotated[float, Field(ge=0, le=60_000)] | None = None
+    symmetric: bool = False
+    """`true`: the same figures hold the other way."""
+
+    @model_validator(mode="after")
+    def _between_two(self) -> Self:
+        if self.source == self.target:
+            raise ValueError("a link joins two different regions")
+        return self
+
+
+class Links(Model):
+    """links.yaml: all links."""
+
+    links: Many[Link] = ()
+
+
+class Replica(Model):
+    """A copy of a dataset in a region."""
+
+    region: Name
+    uri: Uri | None = None
+    """Where it is there; left out: the dataset's `uri`."""
+
+
+class Dataset(Model):
+    """A dataset: where its copies are, how large it is, and where it may go."""
+
+    name: Name
+    """As the file is called: datasets/<name>.yaml."""
+    uri: Uri
+    """Where it is, at its home."""
+    version: Annotated[str, Field(max_length=63)] | None = None
+    """The version that jobs read when they do not say."""
+    size: Quantity | None = None
+    """Its size, such as `120Gi`."""
+    size_gb: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    """Its size in GB (10^9 bytes)."""
+    replicas: Annotated[Many[Replica], Field(min_length=1)]
+    """Regions that have it."""
+    residency: Many[Name] = ()
+    """Tags that a region must carry to hold it; empty: it may go anywhere."""
+    description: Text | None = None
+
+    @model_validator(mode="after")
+    def _sized_once(self) -> Self:
+        if self.size is not None and self.size_gb is not None:
+            raise ValueError("give `size` or `size_gb`, not both")
+        return self
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Its size in bytes; None where it is not known."""
+        return declared_bytes(self.size, self.size_gb)
+
+
+def declared_bytes(size: str | None, size_gb: float | None) -> int | None:
+    """The size that a file gives in one of two ways, in bytes; None where it gives none."""
+    if size is not None:
+        return whole(size)
+    return None if size_gb is None else round(size_gb * 1e9)
+
+
+class Team(Model):
+    """A team: its folder under jobs/, its Kubernetes namespace, its rights."""
+
+    name: Name
+    """As the file is called: teams/<name>.yaml."""
+    regions: Many[Name] | None = None
+    """Regions that it may use; left out: all."""
+    compliance: Many[Name] = ()
+    """Tags that every region of its jobs must carry."""
+    weight: float = Field(default=1.0, gt=0, le=1000)
+    """Its part of a fair share, relative to the others'."""
+    quota: dict[GpuModelName, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    """GPUs that it owns, by model."""
+    approvers: Many[Line] = ()
+    """Who may approve its placements."""
+    on_call: Line | None = None
+
+
+class Confirmation(Model):
+    """confirmations/<any>.yaml: a person's word that a suspicious change of main was meant."""
+
+    main: Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$(?!\n)")]
+    """The commit of main that is to be believed."""
+    by: Line | None = None
+    why: Text | None = None

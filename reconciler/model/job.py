@@ -1,0 +1,301 @@
+"""The job spec: what a person commits. Intent stands here; how a region does it stands in the region's profile.
+
+`gpu.count` is per node, as every launcher counts. Only `job_id`, `gpu` and `image` must be given.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from reconciler.model.base import (
+    END,
+    EnvName,
+    Image,
+    JobId,
+    LabelKey,
+    LabelValue,
+    Line,
+    Many,
+    Model,
+    MountPath,
+    Name,
+    Quantity,
+    Seconds,
+    Text,
+    Uri,
+)
+
+CommunicationMode = Literal["sync", "async", "none"]
+PriorityClass = Literal["critical", "high", "normal", "low", "idle"]
+Launcher = Literal["none", "torchrun"]
+Network = Literal["none", "tcp", "rdma"]
+ExitAction = Literal["retry", "reschedule", "fail", "succeed"]
+Strategy = Literal["balanced", "cost", "utilisation", "data-affinity", "soonest"]
+WorkloadKind = Literal["job"]
+
+GpuModelName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,62}" + END),
+    Field(description="A GPU model, with or without its VRAM", examples=["A100-80GB", "H100", "NVIDIA-L4"]),
+]
+Argument = Annotated[str, Field(max_length=65536)]
+
+
+class Gpu(Model):
+    """GPUs of each node of the job."""
+
+    count: int = Field(ge=0, le=1024)
+    """GPUs per node (per pod); 0 for a job that needs none."""
+    model: GpuModelName | Annotated[Many[GpuModelName], Field(min_length=1, max_length=16)] | None = None
+    """One model, or several in order of preference; left out: any."""
+    memory: Quantity | None = None
+    """VRAM that each GPU must have at least, such as `40Gi`."""
+    driver: Annotated[str, StringConstraints(pattern=r"^[0-9.,<>=!~ ]{1,64}" + END)] | None = Field(
+        default=None, examples=[">=550", ">=550,<570"]
+    )
+    """Driver versions that will do, as a version specifier."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The wanted models in order of preference; empty for any."""
+        if self.model is None:
+            return ()
+        return (self.model,) if isinstance(self.model, str) else self.model
+
+
+class Resources(Model):
+    """What each node of the job needs beside GPUs; left out: what the region gives per GPU."""
+
+    cpu: Quantity | None = None
+    """Cores, such as `8` or `500m`."""
+    memory: Quantity | None = None
+    """RAM, shared memory included."""
+    ephemeral_storage: Quantity | None = None
+    """Local disk."""
+
+
+class DatasetUse(Model):
+    """A dataset that the job reads. `name` refers to a file under datasets/; else `uri` says where it is."""
+
+    name: Name | None = None
+    """A dataset of the registry (datasets/<name>.yaml)."""
+    uri: Uri | None = None
+    """Where it is, when it is not in the registry, or to check against it."""
+    version: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}" + END)] | None = None
+    """The version to read; kept for all attempts."""
+    mount_path: MountPath | None = None
+    """Where the program finds it; its URI is in DATASET_URI either way."""
+    size: Quantity | None = None
+    """Its size, such as `120Gi`."""
+    size_gb: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    """Its size in GB (10^9 bytes)."""
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if self.name is None and self.uri is None:
+            raise ValueError("a dataset needs a `name` (of a file under datasets/) or a `uri`")
+        if self.size is not None and self.size_gb is not None:
+            raise ValueError("give `size` or `size_gb`, not both")
+        return self
+
+
+class Output(Model):
+    """A folder of results."""
+
+    path: MountPath
+    """Where the program writes them."""
+    uri: Uri
+    """Where they go."""
+
+
+class Volume(Model):
+    """A folder beside the program's own."""
+
+    kind: Literal["scratch", "shared", "claim"]
+    """`scratch`: the node's disk, gone with the attempt; `shared`: the region's shared file system; `claim`: a named claim."""
+    mount_path: MountPath
+    size: Quantity | None = None
+    name: Name | None = None
+    """The claim's name, for `kind: claim`."""
+
+    @model_validator(mode="after")
+    def _claimed(self) -> Self:
+        if (self.kind == "claim") != (self.name is not None):
+            raise ValueError("`name` goes with `kind: claim`, and only with it")
+        return self
+
+
+class File(Model):
+    """A small file, put into the container as it is."""
+
+    path: MountPath
+    content: Annotated[str, Field(max_length=65536)]
+
+
+class SecretUse(Model):
+    """A secret by reference; its value is in the region and never in Git."""
+
+    name: Name
+    """The secret's name; the region's profile says what it is called there."""
+    key: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,253}" + END)] | None = None
+    """Which of its keys; left out: the name of `env`, or all keys as files."""
+    env: EnvName | None = None
+    """The variable that receives it."""
+    mount_path: MountPath | None = None
+    """The folder where its keys stand as files."""
+
+    @model_validator(mode="after")
+    def _used(self) -> Self:
+        if (self.env is None) == (self.mount_path is None):
+            raise ValueError("say where the secret goes: `env` or `mount_path`, one of them")
+        return self
+
+
+class Code(Model):
+    """Where the program's source came from; recorded with every attempt."""
+
+    git: Annotated[str, StringConstraints(pattern=r"^(https|ssh)://[^\s]{1,1000}" + END)]
+    ref: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}" + END)]
+    """A commit, a tag or a branch."""
+
+
+class Prepare(Model):
+    """A step before the program: it runs once per attempt, on the first node, before that node's program starts."""
+
+    image: Image | None = None
+    """Left out: the job's image."""
+    command: Annotated[Many[Argument], Field(min_length=1, max_length=256)]
+
+
+JsonObject = dict[str, Any]
+
+
+class JobSpec(Model):
+    """A job: a program, what it needs and where it may run."""
+
+    job_id: JobId
+    """The job's identity within its team; renaming the file changes nothing, changing this makes another job."""
+    task_type: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}" + END)] = "training"
+    """What kind of work it is, for people and reports."""
+    communication_mode: CommunicationMode = "sync"
+    """`sync`: all nodes in one region, all or none; `async`: may lag; `none`: independent pieces."""
+    nodes: int = Field(default=1, ge=1, le=4096)
+    """Nodes (pods) of the job."""
+    gpu: Gpu
+    """GPUs of each node."""
+    resources: Resources = Resources()
+    """CPU, memory and disk of each node."""
+    workload: WorkloadKind = "job"
+    """The kind of Kubernetes object it becomes."""
+    image: Image
+    """The container image."""
+    command: Annotated[Many[Argument], Field(max_length=256)] = ()
+    """The program, in place of the image's own."""
+    args: Annotated[Many[Argument], Field(max_length=4096)] = ()
+    """Its arguments."""
+    env: dict[EnvName, Annotated[str, Field(max_length=32768)]] = Field(default_factory=dict, max_length=512)
+    """Environment variables; values are strings, so quote numbers."""
+    working_dir: MountPath | None = None
+    launcher: Launcher = "none"
+    """`torchrun` starts `args` on every node by torchrun, with MASTER_ADDR, NNODES, NODE_RANK set; `none` runs `command` as it is."""
+    code: Code | None = None
+    dataset: Uri | DatasetUse | Annotated[Many[Uri | DatasetUse], Field(min_length=1, max_length=32)] | None = None
+    """What it reads: a URI, a dataset, or a list of them."""
+    outputs: Annotated[Many[Output], Field(max_length=32)] = ()
+    volumes: Annotated[Many[Volume], Field(max_length=32)] = ()
+    shm: Quantity | None = None
+    """Size of /dev/shm; left out: 64Gi when there is more than one GPU or node, counted in memory."""
+    files: Annotated[Many[File], Field(max_length=64)] = ()
+    secrets: Annotated[Many[SecretUse], Field(max_length=64)] = ()
+    prepare: Prepare | None = None
+    network: Network | None = None
+    """`rdma` must be had; left out: tcp, and RDMA preferred when `sync` on several nodes."""
+    checkpoint_path: Uri | None = None
+    """Where checkpoints go. Each attempt gets a folder of its own below it, in CHECKPOINT_PATH, seeded with the last complete one."""
+    priority: PriorityClass | Annotated[int, Field(ge=0, le=1000)] = "normal"
+    """A class, or a number from 0 to 1000 (idle 0, low 25, normal 50, high 75, critical 90)."""
+    queue: Name | None = None
+    """A queue that the region's profile knows."""
+    strategy: Strategy | None = None
+    """How to weigh regions for this job; left out: as the policy says."""
+    allowed_regions: Annotated[Many[Name], Field(min_length=1, max_length=200)] | None = None
+    """Only these regions."""
+    denied_regions: Annotated[Many[Name], Field(max_length=200)] = ()
+    """None of these regions."""
+    compliance: Annotated[Many[Name], Field(max_length=32)] = ()
+    """Tags that the region must carry."""
+    tolerations: Annotated[Many[Name], Field(max_length=32)] = ()
+    """Kinds of tainted nodes that will do, by the names in the region's profile (such as `spot`)."""
+    preemptible: bool = True
+    """Whether it may be stopped, with time to save a checkpoint, for more urgent work."""
+    retries: int = Field(default=0, ge=0, le=100)
+    """New attempts after failures of the program; disruptions never count."""
+    on_exit: dict[
+        Annotated[str, StringConstraints(pattern=r"^([1-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])" + END)],
+        ExitAction,
+    ] = Field(default_factory=dict, max_length=64)
+    """What an exit code means: retry (counts), reschedule (does not count), fail (at once), succeed."""
+    start_timeout_seconds: Seconds | None = None
+    """Seconds from the grant to the program's first line, image pull included; left out: as the policy says."""
+    grace_seconds: int = Field(default=30, ge=0, le=7200)
+    """Seconds to save a checkpoint between SIGTERM and SIGKILL."""
+    max_runtime_seconds: Seconds | None = None
+    """Run time over all attempts together; waiting does not count."""
+    expected_runtime_seconds: Seconds | None = None
+    """A guess of the run time, for the plan; left out: `max_runtime_seconds`."""
+    deadline: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ" + END)] | None = Field(
+        default=None, examples=["2026-05-01T12:00:00Z"]
+    )
+    """When it should be done, in UTC; quote it."""
+    suspend: bool = False
+    """`true` stops it, with its checkpoint kept; `false` goes on as a new attempt."""
+    rerun: int = Field(default=0, ge=0, le=1_000_000)
+    """Raise it to run a job again that has ended."""
+    owner: Line | None = None
+    """Whom to ask."""
+    description: Text | None = None
+    labels: dict[LabelKey, LabelValue] = Field(default_factory=dict, max_length=32)
+    """Labels for its objects."""
+    pod_overlay: JsonObject = Field(default_factory=dict)
+    """A partial pod template, merged last; refused unless the policy allows it."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.launcher == "torchrun" and not self.args:
+            raise ValueError("`launcher: torchrun` needs `args`: the script and its arguments")
+        if self.launcher == "torchrun" and self.command:
+            raise ValueError("`launcher: torchrun` makes the command itself; put the script into `args`")
+        mounts = [item.mount_path for item in self.datasets if item.mount_path]
+        mounts += [item.mount_path for item in self.secrets if item.mount_path]
+        mounts += (
+            [item.mount_path for item in self.volumes] + [item.path for item in self.files] + [item.path for item in self.outputs]
+        )
+        twice = sorted({mount for mount in mounts if mounts.count(mount) > 1})
+        if twice:
+            raise ValueError(f"`{twice[0]}` is mounted twice")
+        variables = [secret.env for secret in self.secrets if secret.env]
+        clash = sorted({name for name in variables if variables.count(name) > 1 or name in self.env})
+        if clash:
+            raise ValueError(f"the variable `{clash[0]}` is set twice")
+        return self
+
+    @property
+    def datasets(self) -> tuple[DatasetUse, ...]:
+        """What it reads, in one form."""
+        if self.dataset is None:
+            return ()
+        several = self.dataset if isinstance(self.dataset, tuple) else (self.dataset,)
+        return tuple(DatasetUse(uri=item) if isinstance(item, str) else item for item in several)
+
+    @property
+    def priority_value(self) -> int:
+        """The priority as a number, 0 to 1000."""
+        return PRIORITIES[self.priority] if isinstance(self.priority, str) else self.priority
+
+    @property
+    def total_gpus(self) -> int:
+        """GPUs of all nodes together."""
+        return self.nodes * self.gpu.count
+
+
+PRIORITIES: dict[str, int] = {"idle": 0, "low": 25, "normal": 50, "high": 75, "critical": 90}

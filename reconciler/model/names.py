@@ -1,0 +1,92 @@
+"""Names that we make: of attempts, labels, branches. Never reused, injective, inside the limits of whoever reads them."""
+
+import hashlib
+import json
+import re
+from typing import Any, NamedTuple
+
+PREFIX = "gpu-reconciler.dev"
+GATE = f"{PREFIX}/grant"
+"""The scheduling gate in every pod template; only the agent lifts it (verified: a controller's late pod is born gated)."""
+LABEL_MANAGED = "app.kubernetes.io/managed-by"
+MANAGED_BY = "gpu-reconciler"
+LABEL_ATTEMPT = f"{PREFIX}/attempt"
+LABEL_JOB = f"{PREFIX}/job"
+LABEL_TEAM = f"{PREFIX}/team"
+ANNOTATION_JOB_ID = f"{PREFIX}/job-id"
+
+ATTEMPT_LIMIT = 52
+"""Room for `-<index>-<5 random>` within the 63 characters of a pod's host name (kubernetes/kubernetes#50850)."""
+
+
+class JobKey(NamedTuple):
+    """A job's identity: its team (folder, namespace) and its `job_id`; never the path of its file."""
+
+    team: str
+    job_id: str
+
+    def __str__(self) -> str:
+        return f"{self.team}/{self.job_id}"
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a JSON value in one canonical form, as hex."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _with_hash(text: str, limit: int, of: str) -> str:
+    tail = "-x" + hashlib.sha256(of.encode()).hexdigest()[:8]
+    return text[: limit - len(tail)].rstrip("-.") + tail
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text` if it fits, else its beginning and a hash of the whole: differing texts stay different.
+
+    A text that already looks like a shortened one is shortened as well, so that nobody can name a job after the
+    short form of another.
+    """
+    looks_short = re.search(r"-x[0-9a-f]{8}$", text) is not None
+    return _with_hash(text, limit, text) if len(text) > limit or looks_short else text
+
+
+def attempt_name(job_id: str, run_hash: str, number: int) -> str:
+    """`<job_id>-<6 of the run hash>-a<number>`, at most 52 characters, a DNS label that starts with a letter.
+
+    `number` counts a job's attempts from 1 and is never given twice, which is what keeps names from being reused.
+    """
+    tail = f"-{run_hash[:6]}-a{number}"
+    limit = ATTEMPT_LIMIT - len(tail)
+    if job_id[0].isdigit():  # a Service's name must start with a letter
+        return _with_hash(f"j-{job_id}", limit, job_id) + tail
+    return shortened(job_id, limit) + tail
+
+
+def label_value(text: str) -> str:
+    """A label's value for any id: itself, or shortened to 63 characters."""
+    return shortened(text, 63)
+
+
+def region_branch(region: str) -> str:
+    """The output branch of a region."""
+    return f"region/{region}"
+
+
+def proposal_branch(key: JobKey) -> str:
+    """The branch on which a placement waits for its approval."""
+    return f"proposals/{key.team}/{key.job_id}"
+
+
+def placement_path(key: JobKey) -> str:
+    """Where a job's placement stands on the placements branch."""
+    return f"{key.team}/{key.job_id}.yaml"
+
+
+def record_path(key: JobKey) -> str:
+    """Where a job's record stands on the status branch."""
+    return f"jobs/{key.team}/{key.job_id}.json"
+
+
+def manifest_path(namespace: str, attempt: str) -> str:
+    """Where an attempt's manifest stands on its region's branch."""
+    return f"manifests/{namespace}/{attempt}.yaml"

@@ -1,0 +1,117 @@
+"""policy.yaml: how the platform team wants decisions made. reconciler.yaml: where the hub's things are."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from reconciler.model.base import END, Fraction, Many, Model, Name, Quantity, Seconds, Usd
+from reconciler.model.job import Strategy
+from reconciler.model.region import StoreAddress
+
+Weight = Annotated[float, Field(ge=0, le=100)]
+BranchName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9/-]{0,61}[a-z0-9])?" + END)]
+
+
+class Weights(Model):
+    """How much each term of the score counts; they need not add up to anything."""
+
+    data_affinity: Weight = 0.5
+    idle_gpus: Weight = 0.3
+    cost: Weight = 0.2
+    bandwidth: Weight = 0.0
+    latency: Weight = 0.0
+    start_time: Weight = 0.0
+    rdma: Weight = 0.3
+    """Only for jobs that would use RDMA but can do without."""
+
+    @model_validator(mode="after")
+    def _something_counts(self) -> Self:
+        if not any(self.model_dump().values()):
+            raise ValueError("at least one weight must be above 0")
+        return self
+
+
+class Approval(Model):
+    """Which placements wait for a person: any rule that fits is enough."""
+
+    always: bool = False
+    teams: Many[Name] = ()
+    regions: Many[Name] = ()
+    price_above: Usd | None = None
+    """Estimated price of the job in US dollars; an unknown price counts as above."""
+    priority_at_least: Annotated[int, Field(ge=0, le=1000)] | None = None
+
+
+class Limits(Model):
+    """What a job may ask for, and what it gets when it does not say."""
+
+    max_runtime_seconds: Seconds | None = None
+    """For jobs that do not say, and at most for those that do."""
+    start_timeout_seconds: Seconds = 900
+    max_priority: Annotated[int, Field(ge=0, le=1000)] = 1000
+    max_nodes: Annotated[int, Field(ge=1)] = 4096
+    overlay_teams: Many[Name] = ()
+    """Teams whose jobs may carry a `pod_overlay`."""
+
+
+class Thresholds(Model):
+    """Numbers that decide; the defaults are meant to hold."""
+
+    small_data: Quantity = "5G"
+    """Data below this size never pins a job to a region."""
+    report_fresh_seconds: Seconds = 30
+    """Reports older than this get no new jobs."""
+    copy_urgency_usd_per_hour: Usd = 10.0
+    """What an hour sooner is worth for a job of normal priority, when copying is weighed against waiting."""
+    disappearance_jobs: int = Field(default=3, ge=0)
+    """More live jobs than this, and ..."""
+    disappearance_share: Fraction = 0.2
+    """... a larger share than this gone in one step is an accident until confirmed."""
+    reschedules: int = Field(default=20, ge=0, le=1000)
+    """Attempts that may end without counting as failures before the job is held for a person."""
+
+
+class Policy(Model):
+    """How decisions are made."""
+
+    strategy: Strategy | None = None
+    """Named weights; left out: `weights`."""
+    weights: Weights = Weights()
+    approval: Approval = Approval()
+    limits: Limits = Limits()
+    thresholds: Thresholds = Thresholds()
+
+
+class Branches(Model):
+    """Names of the branches, where they differ from the default."""
+
+    main: BranchName = "main"
+    placements: BranchName = "placements"
+    status: BranchName = "status"
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        names = [self.main, self.placements, self.status]
+        if len(set(names)) < len(names) or any(name.startswith(("region/", "proposals/")) for name in names):
+            raise ValueError("the branches must differ, and none may be under region/ or proposals/")
+        return self
+
+
+class Intervals(Model):
+    """How often the hub looks and pushes."""
+
+    poll_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 1.0
+    """How often the remote is asked for its branches; webhooks are quicker."""
+    push_seconds: Annotated[float, Field(ge=0, le=3600)] = 10.0
+    """At least this long between pushes, on average ..."""
+    push_burst: int = Field(default=3, ge=1, le=100)
+    """... with this many at once after a pause (forges ask for at most 6 a minute)."""
+
+
+class Settings(Model):
+    """reconciler.yaml: branches, store, intervals."""
+
+    branches: Branches = Branches()
+    store: StoreAddress | None = None
+    """The hub's object store, where reports and grants meet; left out: as the hub is started."""
+    intervals: Intervals = Intervals()

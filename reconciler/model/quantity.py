@@ -1,0 +1,44 @@
+"""Kubernetes quantities as whole numbers: bytes, and thousandths of a core. Rounded up, as the API server does."""
+
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+
+_FACTORS = {
+    "": Decimal(1), "m": Decimal("0.001"), "u": Decimal("0.000001"), "n": Decimal("0.000000001"),
+    "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15), "E": Decimal(10**18),
+    "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50), "Ei": Decimal(2**60),
+}  # fmt: skip
+
+
+@lru_cache(maxsize=65536)
+def _amount(text: str) -> Decimal:
+    stripped = text.strip()
+    suffix_at = len(stripped)
+    while suffix_at and not (stripped[suffix_at - 1].isdigit() or stripped[suffix_at - 1] == "."):
+        suffix_at -= 1
+    suffix = stripped[suffix_at:]
+    if suffix in _FACTORS:
+        return Decimal(stripped[:suffix_at]) * _FACTORS[suffix]
+    return Decimal(stripped)  # exponents, such as 1e3; ValueError's cousin InvalidOperation for anything else
+
+
+@lru_cache(maxsize=65536)
+def whole(text: str | int) -> int:
+    """A quantity in its own unit (bytes, cards, pods), rounded up. Raises ArithmeticError for what is none."""
+    return int(_amount(str(text)).to_integral_value(ROUND_CEILING))
+
+
+@lru_cache(maxsize=65536)
+def milli(text: str | int) -> int:
+    """A quantity in thousandths (of a core), rounded up. Raises ArithmeticError for what is none."""
+    return int((_amount(str(text)) * 1000).to_integral_value(ROUND_CEILING))
+
+
+def as_bytes(number: int) -> str:
+    """Bytes for people, in the largest binary unit that keeps three digits."""
+    size = float(number)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.3g} {unit}"
+        size /= 1024
+    raise AssertionError

@@ -1,0 +1,120 @@
+"""Why: a closed set of codes, each with one sentence into which its numbers go. Every refusal, wait and condition has one."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pydantic import Field
+
+from reconciler.model.base import Model
+
+
+class Why(StrEnum):
+    """Reason codes; the value is the sentence for people, filled with the reason's numbers."""
+
+    # A region cannot take the job, ever, as things are declared.
+    REGION_NOT_ALLOWED = "{region} is not among the job's allowed_regions"
+    REGION_DENIED = "{region} is among the job's denied_regions"
+    NO_SUCH_REGION = "there is no region {region}; known: {known}"
+    TEAM_MAY_NOT_USE_REGION = "team {team} may not use {region}"
+    NOT_COMPLIANT = "{region} lacks the tag {tag}, which the {whose} asks for"
+    WORKLOAD_KIND_MISSING = "{region} has no {kind} installed"
+    NAMESPACE_MISSING = "{region} has no namespace {team}"
+    RDMA_MISSING = "{region} offers no RDMA"
+    QUEUE_MISSING = "{region} knows no queue {queue}"
+    TOLERATION_UNKNOWN = "{region} knows no toleration {toleration}"
+    GPU_MODEL_MISMATCH = "{region} has no {wanted}; it has {have}"
+    VRAM_TOO_SMALL = "{region}: the largest fitting GPU has {have_gib} GiB of VRAM, {wanted_gib} GiB are asked for"
+    VRAM_UNKNOWN = "{region}: the VRAM of its {model} is not known"
+    DRIVER_MISMATCH = "{region}: driver {have} is not {wanted}"
+    NODE_TOO_SMALL = "{region}: the largest fitting node has {largest} {resource}, the job asks for {wanted} on one"
+    REGION_TOO_SMALL = "{region} has {have} nodes that the job fits on when they are empty, it asks for {wanted}"
+    DATA_UNREACHABLE = "{dataset} cannot come to {region}: {cause}"
+    DATA_MAY_NOT_LEAVE = "{dataset} must stay where the tag {tag} holds; {region} does not carry it"
+    OVERLAY_NOT_ALLOWED = "{region} does not allow pod_overlay to set {field}"
+    VETOED = "a person ruled out {region} for this job"
+    PINNED_ELSEWHERE = "a person pinned this job to {pin}"
+    PRICE_TOO_HIGH = "{region}: {price} USD is above the limit of {limit} USD"
+
+    # Not now.
+    CORDONED = "{region} is cordoned"
+    NO_REPORT = "{region} has not reported yet"
+    REPORT_STALE = "{region} last reported {age_seconds} s ago, more than {limit_seconds} s"
+    NOT_ENOUGH_FREE = "{region}: {free_nodes} of {wanted} nodes are free that hold {per_node} {resource} each"
+    FRAGMENTED = "{region} has {free} GPUs free, but the largest block on one node is {largest}; {per_node} are asked for"
+    OUTBID = "{region} scores {score}, {winner} scores {winner_score}"
+
+    # The job as a whole.
+    CHOSEN = "{region} has the best score, {score}"
+    ONLY_CHOICE = "{region} is the only region that can take it"
+    PINNED = "a person pinned this job to {region}"
+    APPROVED = "a person approved {region}"
+    IMPOSSIBLE = "no region can ever run this as it is written"
+    NO_REGION_HAS_MODEL = "no region has {wanted}; there are {have}{hint}"
+    NO_NODE_LARGE_ENOUGH = "the largest fitting node anywhere has {largest} {resource}, the job asks for {wanted} on one"
+    NO_CAPACITY = "every region that could run it is busy or out of reach"
+    WAIT_NOT_COPY = "{region} has the data and is expected to be free at {free_at}; copying {gib} GiB to {other} {cause}"
+    DEADLINE_OUT_OF_REACH = "neither waiting for {region} (until {free_at}) nor copying to {other} (until {copied_at}) meets the deadline {deadline}; the sooner is taken"
+    NO_REGIONS = "no region is declared"
+    APPROVAL_NEEDED = "the policy asks for approval ({rule}); merge branch {branch} into {into}"
+    SUSPENDED = "suspend is true"
+    HELD = "a person holds this job by `veto: all` in its placement"
+    LIMIT_EXCEEDED = "{field} is {value}, the policy allows {limit}"
+    DUPLICATE_JOB = "two files name this job: {paths}"
+    SPEC_BROKEN = "its file is broken; the last good version stays in force"
+    SPEC_MISSING = "its file is gone from the main branch"
+    SOURCE_SUSPICIOUS = (
+        "{gone} of {live} live jobs went from the main branch in one step; nothing is stopped until that is confirmed"
+    )
+    OVERRIDE_REFUSED = "the placement asks for {region}: {cause}"
+    ENDED = "it has ended; raise `rerun` to run it again"
+    EDITED_AFTER_SUCCESS = "its spec changed after it had succeeded; raise `rerun` to run the new one"
+    NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
+
+    # How an attempt ended.
+    SUCCEEDED = "the program ended with exit code 0"
+    EXITED = "the program ended with exit code {code}"
+    KILLED = "the program was killed by signal {signal}"
+    OUT_OF_MEMORY = "the program used more memory than it had asked for"
+    IMAGE_PULL = "the image cannot be pulled: {message}"
+    START_TIMEOUT = "it did not start within {limit_seconds} s: {message}"
+    DEADLINE_EXCEEDED = "it used its run time of {limit_seconds} s"
+    DISRUPTED = "its pod was taken away from it: {message}"
+    OBJECT_LOST = "its object was deleted in {region} by somebody else"
+    OBJECT_REPLACED = "its object in {region} was deleted and made again; it is never released twice"
+    CANCELLED = "its file was removed"
+    SUPERSEDED = "its spec changed: {changed}"
+    MOVED = "a person moved it to {region}"
+    RETRIES_EXHAUSTED = "{failures} attempts failed, {retries} retries were allowed"
+    TOO_MANY_DISRUPTIONS = "{count} attempts ended without counting; the job is held for a person: raise `rerun` to go on"
+
+
+Number = int | float | str | None
+
+
+class Reason(Model):
+    """A code and the numbers behind it. `code` in PascalCase, as published."""
+
+    code: str
+    numbers: dict[str, Number] = Field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The sentence for people."""
+        return Why[_enum_name(self.code)].format(**self.numbers)
+
+
+def _enum_name(code: str) -> str:
+    return "".join("_" + letter if letter.isupper() and index else letter.upper() for index, letter in enumerate(code))
+
+
+def because(why: Why, **numbers: Number) -> Reason:
+    """A reason of that code with its numbers."""
+    return Reason.model_construct(code=code_of(why), numbers=numbers)
+
+
+_CODES: Mapping[Why, str] = {why: "".join(part.capitalize() for part in why.name.split("_")) for why in Why}
+
+
+def code_of(why: Why) -> str:
+    """The published code: PascalCase."""
+    return _CODES[why]

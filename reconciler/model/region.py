@@ -1,0 +1,113 @@
+"""A region: what a platform team declares of it. What it has free at the moment comes from its agent's report."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from reconciler.model.base import END, EnvName, LabelKey, LabelValue, Line, Many, Model, Name, Quantity, Text, Uri, Usd
+from reconciler.model.job import GpuModelName, JsonObject, WorkloadKind
+
+ResourceName = Annotated[str, StringConstraints(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,62}" + END)]
+
+
+class NodePool(Model):
+    """Nodes alike: used to tell *impossible* from *not now*, and to plan before the first report."""
+
+    name: Name
+    nodes: int = Field(ge=0, le=100_000)
+    gpu_model: GpuModelName | None = None
+    """The GPUs' model; left out for nodes without GPUs."""
+    gpus: int = Field(default=0, ge=0, le=1024)
+    """GPUs of each node."""
+    gpu_memory: Quantity | None = None
+    """VRAM of each GPU."""
+    driver: Line | None = None
+    cpu: Quantity
+    memory: Quantity
+    rdma: bool = False
+
+
+class Spelling(Model):
+    """How this region spells something that jobs ask for by intent: merged into the pod when they do."""
+
+    resources: dict[ResourceName, Quantity] = Field(default_factory=dict)
+    """Extended resources of the main container, such as `rdma/hca: "1"`."""
+    annotations: dict[LabelKey, str] = Field(default_factory=dict)
+    env: dict[EnvName, str] = Field(default_factory=dict)
+    pod: JsonObject = Field(default_factory=dict)
+    """A partial pod spec, merged last."""
+
+
+class Toleration(Model):
+    """A Kubernetes toleration."""
+
+    key: LabelKey
+    operator: Literal["Equal", "Exists"] = "Exists"
+    value: LabelValue | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+
+class Profile(Model):
+    """How what jobs ask for is done in this region."""
+
+    gpu_resource: ResourceName = "nvidia.com/gpu"
+    """The extended resource that counts GPUs."""
+    gpu_label: LabelKey = "nvidia.com/gpu.product"
+    """The node label that names the GPU's model."""
+    cpu_per_gpu: Quantity = "8"
+    """CPU that a job gets per GPU when it does not say."""
+    memory_per_gpu: Quantity = "64Gi"
+    """RAM that a job gets per GPU when it does not say."""
+    cpu_without_gpu: Quantity = "1"
+    memory_without_gpu: Quantity = "4Gi"
+    rdma: Spelling | None = None
+    """How a pod gets RDMA; left out: there is none."""
+    tolerations: dict[Name, Toleration] = Field(default_factory=dict)
+    """What the names in a job's `tolerations` mean."""
+    queues: dict[Name, Name] = Field(default_factory=dict)
+    """Queues of jobs, and what they are called here."""
+    secrets: dict[Name, Name] = Field(default_factory=dict)
+    """Secrets of jobs, and what they are called here; a name not listed keeps itself."""
+    image_pull_secrets: Many[Name] = ()
+    shared_claim: Name | None = None
+    """The claim of the region's shared file system, for volumes of kind `shared`."""
+    runtime_class: Name | None = None
+    scheduler_name: Name | None = None
+    pod: JsonObject = Field(default_factory=dict)
+    """A partial pod spec, merged into every pod."""
+
+
+class StoreAddress(Model):
+    """An object store: a bucket or a folder. Credentials come from the environment of whoever opens it."""
+
+    url: Uri
+    """`s3://bucket/prefix` or `file:///folder`."""
+    endpoint: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+" + END)] | None = None
+    """For S3 stores that are not Amazon's."""
+    location: Line | None = None
+    """The S3 region name, where the store wants one."""
+
+
+class Region(Model):
+    """One region: a Kubernetes cluster with its object store, registry mirror, prices and rules."""
+
+    name: Name
+    """As the file is called: regions/<name>.yaml; its output branch is region/<name>."""
+    description: Text | None = None
+    cordoned: bool = False
+    """`true`: no new jobs here; what runs goes on."""
+    node_pools: Many[NodePool] = ()
+    prices: dict[GpuModelName, Usd] = Field(default_factory=dict)
+    """US dollars per GPU-hour, by model; a model not listed has no known price."""
+    compliance: Many[Name] = ()
+    """Tags that hold here, such as `gdpr`."""
+    object_store: StoreAddress | None = None
+    """The region's own bucket, for datasets, checkpoints and results."""
+    registry_mirror: Line | None = None
+    """Host (and port) of the pull-through registry; images are then named through it."""
+    workloads: Many[WorkloadKind] = ("job",)
+    """Kinds of workload that are installed."""
+    sync_engine: Literal["flux", "argocd", "local"] = "flux"
+    profile: Profile = Profile()
+    overlay_allowed: Many[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z.]{0,200}" + END)]] = ()
+    """Pod fields that a job's `pod_overlay` may set here, such as `dnsPolicy` or `containers.resources`."""
