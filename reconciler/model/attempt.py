@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from reconciler.model.base import Model
+from reconciler.model.base import Many, Model
 from reconciler.model.reasons import Reason
 
 
@@ -125,10 +125,17 @@ class Attempt(Model):
     nodes: int = Field(ge=1)
     needs: Needs
     gpu_model: str | None = None
+    gpu_products: Many[str] = ()
+    """How the region's nodes spell the GPU models that will do; empty for any."""
+    dataset_uris: Many[str] = ()
+    """Where it reads each of the job's datasets."""
     outcome: Outcome | None = None
     reason: Reason | None = None
     """Why it ended, or is being stopped."""
     counts_as_failure: bool = False
+    """Whether it uses up one of the job's retries."""
+    final: bool = False
+    """Whether no other attempt may follow it in this run."""
     exit_code: int | None = None
     log_tail: str = ""
     checkpoint: str | None = None

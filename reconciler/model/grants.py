@@ -1,4 +1,4 @@
-"""Who may run: the objects that hub and agents exchange in the store. Every write is a compare-and-swap (design: lease, grant, attempt)."""
+"""Who may run: the objects that hub and agents exchange in the store. Every write is a compare-and-swap."""
 
 from typing import Literal
 

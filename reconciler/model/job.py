@@ -197,7 +197,7 @@ class JobSpec(Model):
     """Environment variables; values are strings, so quote numbers."""
     working_dir: MountPath | None = None
     launcher: Launcher = "none"
-    """`torchrun` starts `args` on every node by torchrun, with MASTER_ADDR, NNODES, NODE_RANK set; `none` runs `command` as it is."""
+    """`torchrun` starts `args` by torchrun on every node, with MASTER_ADDR, NNODES, NODE_RANK; `none` runs `command` as it is."""
     code: Code | None = None
     dataset: Uri | DatasetUse | Annotated[Many[Uri | DatasetUse], Field(min_length=1, max_length=32)] | None = None
     """What it reads: a URI, a dataset, or a list of them."""
@@ -211,7 +211,7 @@ class JobSpec(Model):
     network: Network | None = None
     """`rdma` must be had; left out: tcp, and RDMA preferred when `sync` on several nodes."""
     checkpoint_path: Uri | None = None
-    """Where checkpoints go. Each attempt gets a folder of its own below it, in CHECKPOINT_PATH, seeded with the last complete one."""
+    """Where checkpoints go. Each attempt has a folder of its own in it (CHECKPOINT_PATH), seeded with the last complete one."""
     priority: PriorityClass | Annotated[int, Field(ge=0, le=1000)] = "normal"
     """A class, or a number from 0 to 1000 (idle 0, low 25, normal 50, high 75, critical 90)."""
     queue: Name | None = None

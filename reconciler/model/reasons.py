@@ -53,7 +53,10 @@ class Why(StrEnum):
     NO_NODE_LARGE_ENOUGH = "the largest fitting node anywhere has {largest} {resource}, the job asks for {wanted} on one"
     NO_CAPACITY = "every region that could run it is busy or out of reach"
     WAIT_NOT_COPY = "{region} has the data and is expected to be free at {free_at}; copying {gib} GiB to {other} {cause}"
-    DEADLINE_OUT_OF_REACH = "neither waiting for {region} (until {free_at}) nor copying to {other} (until {copied_at}) meets the deadline {deadline}; the sooner is taken"
+    DEADLINE_OUT_OF_REACH = (
+        "neither waiting for {region} (until {free_at}) nor copying to {other} (until {copied_at}) "
+        "meets the deadline {deadline}; the sooner is taken"
+    )
     NO_REGIONS = "no region is declared"
     APPROVAL_NEEDED = "the policy asks for approval ({rule}); merge branch {branch} into {into}"
     SUSPENDED = "suspend is true"
@@ -85,6 +88,7 @@ class Why(StrEnum):
     SUPERSEDED = "its spec changed: {changed}"
     MOVED = "a person moved it to {region}"
     RETRIES_EXHAUSTED = "{failures} attempts failed, {retries} retries were allowed"
+    START_REFUSED = "the region cannot start it: {message}"
     TOO_MANY_DISRUPTIONS = "{count} attempts ended without counting; the job is held for a person: raise `rerun` to go on"
 
 

@@ -1,4 +1,4 @@
-"""The ledger: one record a job on the status branch. What the hub must not forget about a job is in its record, and nowhere else."""
+"""The ledger: one record a job on the status branch. What the hub must not forget of a job is in its record, nowhere else."""
 
 from datetime import datetime
 from enum import StrEnum

@@ -8,59 +8,13 @@ this rules out: free cards counted over nodes (skypilot-org/skypilot#3499), the 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from reconciler.model.attempt import Needs
 from reconciler.model.gpu import parse_model
 from reconciler.model.quantity import milli, whole
 from reconciler.model.region import Region
-from reconciler.model.report import NodeReport, RegionReport
+from reconciler.planning.shapes import Free, Kind, ReportFacts
 from reconciler.planning.snapshot import Holding, RegionView
-
-
-class Kind(NamedTuple):
-    """What a node is, as far as a job can ask for it."""
-
-    gpu_model: str | None
-    gpu_product: str | None
-    vram_bytes: int | None
-    driver: str | None
-    rdma: bool
-    taints: tuple[str, ...]
-
-
-class Free(NamedTuple):
-    """What a node has free (or has at all)."""
-
-    gpus: int
-    cpu_milli: int
-    memory_bytes: int
-    disk_bytes: int
-    pods: int
-
-    def times(self, needs: Needs) -> int:
-        """How many pods of those needs fit into this."""
-        count = self.pods
-        if needs.gpus:
-            count = min(count, self.gpus // needs.gpus)
-        if needs.cpu_milli:
-            count = min(count, self.cpu_milli // needs.cpu_milli)
-        if needs.memory_bytes:
-            count = min(count, self.memory_bytes // needs.memory_bytes)
-        if needs.disk_bytes:
-            count = min(count, self.disk_bytes // needs.disk_bytes)
-        return max(count, 0)
-
-    def less(self, needs: Needs, times: int = 1) -> "Free":
-        """What is left after that many pods; negative `times` gives back."""
-        return Free(
-            self.gpus - needs.gpus * times,
-            self.cpu_milli - needs.cpu_milli * times,
-            self.memory_bytes - needs.memory_bytes * times,
-            self.disk_bytes - needs.disk_bytes * times,
-            self.pods - times,
-        )
-
 
 Pool = dict[Free, int]
 """Free amounts → how many nodes have just that."""
@@ -131,56 +85,33 @@ def _move(pool: Pool, source: Free, target: Free, nodes: int) -> None:
     pool[target] = pool.get(target, 0) + nodes
 
 
-def kind_of(node: NodeReport) -> Kind:
-    """What a reported node is."""
-    return Kind(node.gpu_model, node.gpu_product, node.vram_bytes, node.driver, node.rdma, tuple(sorted(node.taints)))
-
-
-def free_on(node: NodeReport) -> Free:
-    """What a reported node has free."""
-    have, used = node.allocatable, node.used
-    return Free(
-        have.gpus - used.gpus,
-        have.cpu_milli - used.cpu_milli,
-        have.memory_bytes - used.memory_bytes,
-        have.disk_bytes - used.disk_bytes,
-        have.pods - used.pods,
-    )
-
-
-def reported(report: RegionReport, freed: Mapping[str, Free] | None = None) -> Capacity:
+def reported(facts: ReportFacts, freed: Mapping[str, Free] | None = None) -> Capacity:
     """Free room as a report states it: usable nodes only. `freed` adds to nodes by name, for looking ahead."""
     pools: dict[Kind, Pool] = {}
     total = 0
-    for node in report.nodes:
-        if node.unavailable is not None:
+    for node in facts.nodes:
+        if not node.usable:
             continue
-        free = free_on(node)
-        extra = (freed or {}).get(node.name)
-        if extra is not None:
-            free = Free(*(have + more for have, more in zip(free, extra, strict=True)))
-        pool = pools.setdefault(kind_of(node), {})
+        extra = freed.get(node.name) if freed else None
+        free = node.free if extra is None else Free(*(have + more for have, more in zip(node.free, extra, strict=True)))
+        pool = pools.setdefault(node.kind, {})
         pool[free] = pool.get(free, 0) + 1
-        total += node.allocatable.gpus
+        total += node.whole.gpus
     return Capacity(pools, total)
 
 
-def unseen(report: RegionReport, holdings: Iterable[Holding]) -> list[tuple[Holding, int]]:
+def unseen(facts: ReportFacts, holdings: Iterable[Holding]) -> list[tuple[Holding, int]]:
     """Holdings and how many of their pods the report does not show on a node yet."""
-    bound = {
-        workload.attempt: sum(1 for pod in workload.pods if pod.node is not None or pod.phase in ("Succeeded", "Failed"))
-        for workload in report.workloads
-    }
-    missing = ((holding, holding.nodes - bound.get(holding.attempt, 0)) for holding in holdings)
+    missing = ((holding, holding.nodes - facts.pods_seen.get(holding.attempt, 0)) for holding in holdings)
     return [(holding, count) for holding, count in missing if count > 0]
 
 
 def now_free(view: RegionView) -> Capacity:
     """Free room of a region at present; empty where it has never reported."""
-    if view.report is None:
+    if view.facts is None:
         return Capacity({}, 0)
-    capacity = reported(view.report)
-    for holding, count in unseen(view.report, view.holdings):
+    capacity = reported(view.facts)
+    for holding, count in unseen(view.facts, view.holdings):
         same = [kind for kind in capacity.pools if holding.gpu_model is None or kind.gpu_model == holding.gpu_model]
         capacity.take(holding.needs, count, same)
     return capacity
@@ -188,16 +119,13 @@ def now_free(view: RegionView) -> Capacity:
 
 def whole_nodes(view: RegionView) -> dict[Kind, Pool]:
     """The region's nodes as if empty and healthy: what could ever fit. Declared pools stand in until it reports."""
+    if view.facts is None or not view.facts.nodes:
+        return _declared(view.region)
     pools: dict[Kind, Pool] = {}
-    if view.report is not None and view.report.nodes:
-        for node in view.report.nodes:
-            have = node.allocatable
-            gpus = max(node.capacity_gpus, have.gpus)
-            pool = pools.setdefault(kind_of(node), {})
-            line = Free(gpus, have.cpu_milli, have.memory_bytes, have.disk_bytes, have.pods)
-            pool[line] = pool.get(line, 0) + 1
-        return pools
-    return _declared(view.region)
+    for node in view.facts.nodes:
+        pool = pools.setdefault(node.kind, {})
+        pool[node.whole] = pool.get(node.whole, 0) + 1
+    return pools
 
 
 def _declared(region: Region) -> dict[Kind, Pool]:

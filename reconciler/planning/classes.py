@@ -12,9 +12,10 @@ from reconciler.model.gpu import satisfies
 from reconciler.model.job import JobSpec
 from reconciler.model.policy import Weights
 from reconciler.model.reasons import Reason, Why, because, code_of
-from reconciler.planning.capacity import Kind, Pool
+from reconciler.planning.capacity import Pool
 from reconciler.planning.filters import Fit, Refusal, permitted, reachable, suited
 from reconciler.planning.scoring import Facts, Terms, best_of, fixed_terms, weights_for
+from reconciler.planning.shapes import Kind
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
 from reconciler.planning.transfer import Move, moving
 
@@ -220,7 +221,13 @@ _NEARNESS = {
 
 def _no_model(job: JobView, snapshot: Snapshot) -> Reason:
     have = sorted(
-        {node.gpu_model for view in snapshot.regions.values() if view.report for node in view.report.nodes if node.gpu_model}
+        {
+            node.kind.gpu_model
+            for view in snapshot.regions.values()
+            if view.facts
+            for node in view.facts.nodes
+            if node.kind.gpu_model
+        }
         | {str(pool.gpu_model) for view in snapshot.regions.values() for pool in view.region.node_pools if pool.gpu_model}
     )
     wanted = " or ".join(job.spec.gpu.models)

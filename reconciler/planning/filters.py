@@ -17,7 +17,8 @@ from reconciler.model.job import JobSpec
 from reconciler.model.pods import node_needs
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
-from reconciler.planning.capacity import Free, Kind, Pool
+from reconciler.planning.capacity import Pool
+from reconciler.planning.shapes import Free, Kind
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
 
 GIB = 1024**3
@@ -101,7 +102,7 @@ def _overlay(job: JobView, view: RegionView, _: Snapshot) -> Refusal | None:
 
 
 def _namespace(job: JobView, view: RegionView, _: Snapshot) -> Refusal | None:
-    if view.report is not None and job.key.team not in view.report.namespaces:
+    if view.facts is not None and job.key.team not in view.facts.namespaces:
         return Refusal(because(Why.NAMESPACE_MISSING, region=view.region.name, team=job.key.team), ever=False)
     return None
 
@@ -124,7 +125,7 @@ def reachable(view: RegionView, fresh_seconds: int) -> Refusal | None:
     name = view.region.name
     if view.region.cordoned:
         return Refusal(because(Why.CORDONED, region=name), ever=False)
-    if view.report is None or view.report_age_seconds is None:
+    if view.facts is None or view.report_age_seconds is None:
         return Refusal(because(Why.NO_REPORT, region=name), ever=False)
     if view.report_age_seconds > fresh_seconds:
         age = round(view.report_age_seconds)

@@ -13,11 +13,12 @@ from typing import NamedTuple
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.planning.ahead import earliest_start
-from reconciler.planning.capacity import Capacity, Kind, now_free, whole_nodes
+from reconciler.planning.capacity import Capacity, now_free, whole_nodes
 from reconciler.planning.classes import Classifier, JobClass, Option, class_key, impossible
 from reconciler.planning.decisions import Candidate, Decision, Impossible, Place, Wait
 from reconciler.planning.filters import GIB
 from reconciler.planning.ordering import Order
+from reconciler.planning.shapes import Kind
 from reconciler.planning.snapshot import JobView, Snapshot
 
 RUNNERS_UP = 4

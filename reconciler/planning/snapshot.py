@@ -10,7 +10,7 @@ from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.region import Region
-from reconciler.model.report import RegionReport
+from reconciler.planning.shapes import ReportFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ class RegionView:
     """A region as declared, as it last reported, and what the ledger holds there."""
 
     region: Region
-    report: RegionReport | None
+    facts: ReportFacts | None
+    """Of its newest report; None before the first."""
     report_age_seconds: float | None
     """By the hub's own clock since the report's sequence last rose; None before the first."""
     holdings: tuple[Holding, ...] = ()

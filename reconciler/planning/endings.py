@@ -1,0 +1,111 @@
+"""How an attempt ended, read from what its region reported: success, a failure of the program, or a disruption.
+
+A disruption is anything that was done to the program (eviction, a drained node, a deleted object): it never counts as a
+failure. The first pod that failed is the cause; the others were stopped because of it.
+"""
+
+from dataclasses import dataclass
+
+from reconciler.model.attempt import Event, Outcome
+from reconciler.model.job import JobSpec
+from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.report import PodReport, WorkloadReport
+
+DISRUPTIONS = frozenset(
+    {
+        "Evicted",
+        "Preempting",
+        "Preempted",
+        "NodeLost",
+        "NodeShutdown",
+        "Shutdown",
+        "Terminated",
+        "DeletionByTaintManager",
+        "TerminationByKubelet",
+    }
+)
+"""Pod reasons that say that the node or the cluster took the pod away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What the end of an attempt means for its job."""
+
+    event: Event
+    reason: Reason
+    outcome: Outcome | None = None
+    counts: bool = False
+    """Whether it uses up a retry."""
+    final: bool = False
+    """Whether no other attempt may follow."""
+    exit_code: int | None = None
+
+
+def ending(workload: WorkloadReport, spec: JobSpec) -> Ending | None:
+    """How the attempt ended; None while anything of it may still run."""
+    if workload.succeeded:
+        return Ending(Event.SUCCEEDED, because(Why.SUCCEEDED), exit_code=0)
+    if workload.state != "Ended" or not workload.stopped:
+        return None
+    if workload.failed == "DeadlineExceeded":
+        reason = because(Why.DEADLINE_EXCEEDED, limit_seconds=spec.max_runtime_seconds)
+        return Ending(Event.FAILED, reason, Outcome.DEADLINE_EXCEEDED, final=True)
+    failed = [pod for pod in workload.pods if pod.exit_code not in (None, 0)]
+    if not failed:
+        message = next((pod.message or pod.reason for pod in workload.pods if pod.message or pod.reason), "no exit code was seen")
+        return _disrupted(message or "")
+    first = min(failed, key=lambda pod: (pod.ended_at is None, pod.ended_at, pod.name))
+    if first.terminating or first.reason in DISRUPTIONS:
+        return _disrupted(first.message or first.reason or "it was deleted")
+    return _exited(first, spec)
+
+
+def _disrupted(message: str) -> Ending:
+    return Ending(Event.FAILED, because(Why.DISRUPTED, message=_short(message)), Outcome.DISRUPTED)
+
+
+def _exited(pod: PodReport, spec: JobSpec) -> Ending:
+    code = pod.exit_code or 0
+    action = spec.on_exit.get(str(code), "retry")
+    if action == "succeed":
+        return Ending(Event.SUCCEEDED, because(Why.EXITED, code=code), exit_code=code)
+    if pod.reason == "OOMKilled":
+        reason = because(Why.OUT_OF_MEMORY)
+    elif pod.signal is not None:
+        reason = because(Why.KILLED, signal=pod.signal)
+    else:
+        reason = because(Why.EXITED, code=code)
+    return Ending(Event.FAILED, reason, counts=action != "reschedule", final=action == "fail", exit_code=code)
+
+
+_UNPULLABLE = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "ImageInspectError",
+    "RegistryUnavailable",
+)
+_UNSTARTABLE = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "InvalidConfig")
+
+
+def not_started(workload: WorkloadReport | None, limit_seconds: int) -> Ending:
+    """What a missed start means: a spec that can start nowhere, or a region that could not start it now."""
+    waiting = "" if workload is None else next((pod.waiting for pod in workload.pods if pod.waiting), "")
+    if waiting and waiting.startswith(_UNPULLABLE):
+        return Ending(
+            Event.WITHDRAWN, because(Why.IMAGE_PULL, message=_short(waiting)), Outcome.START_TIMEOUT, counts=True, final=True
+        )
+    if waiting and waiting.startswith(_UNSTARTABLE):
+        return Ending(
+            Event.WITHDRAWN, because(Why.START_REFUSED, message=_short(waiting)), Outcome.START_TIMEOUT, counts=True, final=True
+        )
+    absent = workload is None or workload.state == "Absent"
+    message = waiting or ("the sync engine has not made its object" if absent else "no pod was seen running")
+    return Ending(
+        Event.WITHDRAWN, because(Why.START_TIMEOUT, limit_seconds=limit_seconds, message=_short(message)), Outcome.START_TIMEOUT
+    )
+
+
+def _short(message: str, most: int = 500) -> str:
+    return message if len(message) <= most else message[: most - 1] + "…"

@@ -1,0 +1,286 @@
+"""A job's record after one more look at the world: what main wants, what its region reports, what time it is.
+
+`advance` is pure and may be repeated: with nothing new it returns an equal record. It moves attempts only through the table in
+model/attempt.py. It never starts anything (the pass does) and never grants (publishing the ledger does): it notes what is so.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from reconciler.model.attempt import Attempt, Event, Outcome, State
+from reconciler.model.identity import changed_fields
+from reconciler.model.job import JobSpec
+from reconciler.model.names import JobKey
+from reconciler.model.policy import Policy
+from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.record import FINISHED, JobRecord, Phase, Source
+from reconciler.model.report import WorkloadReport
+from reconciler.planning.endings import Ending, ending, not_started
+from reconciler.planning.records import replace_current, run_limit, run_seconds_left, with_condition, withdraw
+
+DEADLINE_SLACK = timedelta(seconds=15)
+"""The region enforces the run time itself; the hub steps in when it has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A job as main has it."""
+
+    spec: JobSpec
+    source: Source
+    run_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What main says of a job. `wanted` None and `doubt` None: it is surely gone."""
+
+    wanted: Wanted | None
+    doubt: Reason | None = None
+    """Why its file cannot be believed at present; what runs then stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the current attempt's region says of it, in its newest report."""
+
+    workload: WorkloadReport | None
+    without_it: bool
+    """The region has acted on grants that do not list the attempt any more."""
+
+
+NOTHING_SEEN = Seen(None, without_it=False)
+
+
+def admit(key: JobKey, wanted: Wanted, now: datetime) -> JobRecord:
+    """The record of a job that is new."""
+    return JobRecord(
+        team=key.team,
+        job_id=key.job_id,
+        phase=Phase.PENDING,
+        spec=wanted.spec,
+        source=wanted.source,
+        run_hash=wanted.run_hash,
+        rerun=wanted.spec.rerun,
+        submitted_at=now,
+    )
+
+
+def advance(record: JobRecord, intent: Intent, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
+    """The record after this look."""
+    after = _observe(record, seen, now)
+    after = _take_in(after, intent, now)
+    after = _enforce(after, seen, policy, now)
+    return settle(after, policy, now)
+
+
+# ---- what was seen ------------------------------------------------------------------------------------------------
+
+
+def _observe(record: JobRecord, seen: Seen, now: datetime) -> JobRecord:
+    attempt, workload = record.current, seen.workload
+    if attempt is None or attempt.state not in (State.GRANTED, State.RUNNING, State.STOPPING):
+        return record
+    found = ending(workload, record.spec) if workload is not None else None
+    if attempt.state is State.STOPPING:
+        if found is not None and found.event is Event.SUCCEEDED:
+            return _ended(record, found, workload, now)
+        # Rule 5 of the protocol: a report that has acted on grants without the attempt says that nothing of it runs.
+        if seen.without_it and (workload is None or workload.stopped):
+            return replace_current(record, attempt.moved(Event.STOPPED, now))
+        return record
+    if found is not None:
+        return _ended(record, found, workload, now)
+    if workload is not None and attempt.state is State.GRANTED and any(pod.phase == "Running" for pod in workload.pods):
+        return replace_current(record, attempt.moved(Event.STARTED, now))
+    if workload is not None and (workload.replaced or (workload.state == "Absent" and workload.uid is not None)):
+        why = Why.OBJECT_REPLACED if workload.replaced else Why.OBJECT_LOST
+        return withdraw(record, Outcome.DISRUPTED, because(why, region=attempt.region), now)
+    return record
+
+
+def _ended(record: JobRecord, found: Ending, workload: WorkloadReport | None, now: datetime) -> JobRecord:
+    attempt = record.current
+    if attempt is None:
+        return record
+    started = attempt.started_at or _first_start(workload, now)
+    changes = {"reason": found.reason, "exit_code": found.exit_code, "counts_as_failure": found.counts, "final": found.final}
+    tail = workload.log_tail if workload is not None and found.event is Event.FAILED else ""
+    ended = attempt.moved(found.event, now, outcome=found.outcome, log_tail=tail, started_at=started, **changes)
+    return replace_current(record, ended)
+
+
+def _first_start(workload: WorkloadReport | None, now: datetime) -> datetime | None:
+    """A program that started and ended between two reports did start: seen by its length, counted back from now."""
+    if workload is None:
+        return None
+    times = [(pod.started_at, pod.ended_at) for pod in workload.pods if pod.started_at is not None]
+    lengths = [(end or start) - start for start, end in times if start is not None]
+    return now - max(lengths) if lengths else None
+
+
+# ---- what main says -----------------------------------------------------------------------------------------------
+
+
+def _take_in(record: JobRecord, intent: Intent, now: datetime) -> JobRecord:
+    if intent.doubt is not None:
+        return with_condition(record, "SpecAccepted", intent.doubt, now)
+    record = with_condition(record, "SpecAccepted", None, now)
+    if intent.wanted is None:
+        return _cancel(record, now)
+    return _follow(record, intent.wanted, now)
+
+
+def _cancel(record: JobRecord, now: datetime) -> JobRecord:
+    if record.source is None and (record.cancelled or record.phase in FINISHED):
+        return record
+    finished = record.phase in FINISHED
+    after = record.model_copy(update={"source": None, "cancelled": record.cancelled or not finished})
+    return withdraw(after, Outcome.CANCELLED, because(Why.CANCELLED), now)
+
+
+def _follow(record: JobRecord, wanted: Wanted, now: datetime) -> JobRecord:
+    """The spec in force becomes main's; a new run starts where the change asks for one."""
+    edited = wanted.run_hash != record.run_hash
+    fields = ", ".join(changed_fields(record.spec, wanted.spec)) if edited else ""
+    if wanted.spec != record.spec or wanted.source != record.source:
+        record = record.model_copy(update={"spec": wanted.spec, "source": wanted.source, "run_hash": wanted.run_hash})
+    if record.cancelled:
+        record = _new_run(record.model_copy(update={"cancelled": False}), now)
+    elif _asks_anew(record, wanted):
+        record = _new_run(record, now)
+    current = record.current
+    if current is not None and current.run_hash != wanted.run_hash:
+        record = withdraw(record, Outcome.SUPERSEDED, because(Why.SUPERSEDED, changed=fields or "what it runs"), now)
+    return record
+
+
+def _asks_anew(record: JobRecord, wanted: Wanted) -> bool:
+    """Whether a job that is over, or held for a person, is to run again: `rerun` was raised, or a failed spec was mended."""
+    over = record.current is None and (record.phase in FINISHED or record.phase is Phase.HELD)
+    mended = record.phase is Phase.FAILED and record.last is not None and record.last.run_hash != wanted.run_hash
+    return over and (wanted.spec.rerun > record.rerun or mended)
+
+
+def _new_run(record: JobRecord, now: datetime) -> JobRecord:
+    last = record.last
+    return record.model_copy(
+        update={
+            "phase": Phase.PENDING,
+            "rerun": max(record.rerun, record.spec.rerun),
+            "first_attempt": last.number + 1 if last is not None else 1,
+            "submitted_at": now,
+        }
+    )
+
+
+# ---- what rules say -----------------------------------------------------------------------------------------------
+
+
+def _enforce(record: JobRecord, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
+    attempt = record.current
+    if attempt is None:
+        return record
+    if record.spec.suspend:
+        return withdraw(record, Outcome.SUSPENDED, because(Why.SUSPENDED), now)
+    if attempt.state is State.GRANTED and attempt.granted_at is not None:
+        limit = record.spec.start_timeout_seconds or policy.limits.start_timeout_seconds
+        if now - attempt.granted_at > timedelta(seconds=limit):
+            found = not_started(seen.workload, limit)
+            return withdraw(record, found.outcome, found.reason, now, counts_as_failure=found.counts, final=found.final)
+    left = run_seconds_left(record, policy)
+    if (
+        left is not None
+        and attempt.started_at is not None
+        and now - attempt.started_at > timedelta(seconds=left) + DEADLINE_SLACK
+    ):
+        reason = because(Why.DEADLINE_EXCEEDED, limit_seconds=run_limit(record.spec, policy))
+        return withdraw(record, Outcome.DEADLINE_EXCEEDED, reason, now, final=True)
+    return record
+
+
+# ---- what follows -------------------------------------------------------------------------------------------------
+
+
+def settle(record: JobRecord, policy: Policy, now: datetime) -> JobRecord:
+    """The phase and its reason, derived from the attempts and the spec."""
+    phase, why = _phase(record, policy)
+    if phase in FINISHED or record.current is not None:
+        record = (
+            record if not record.waits and not record.waits_more else record.model_copy(update={"waits": {}, "waits_more": {}})
+        )
+    keep = phase in (Phase.PENDING, Phase.IMPOSSIBLE) and record.phase in (Phase.PENDING, Phase.IMPOSSIBLE)
+    if keep:  # the pass decides between these two, and says why
+        return record
+    record = _note_edit_after_success(record, phase, now)
+    return record if (phase, why) == (record.phase, record.why) else record.model_copy(update={"phase": phase, "why": why})
+
+
+_OF_STATE = {
+    State.PROPOSED: Phase.PROPOSED,
+    State.PLACED: Phase.STARTING,
+    State.STAGING: Phase.STARTING,
+    State.GRANTED: Phase.STARTING,
+    State.RUNNING: Phase.RUNNING,
+    State.STOPPING: Phase.STOPPING,
+}
+
+
+def _phase(record: JobRecord, policy: Policy) -> tuple[Phase, Reason | None]:
+    current = record.current
+    if current is not None:
+        return _OF_STATE[current.state], record.why if current.state is State.PROPOSED else current.reason
+    run = record.this_run
+    last = run[-1] if run else None
+    if last is not None and last.state is State.SUCCEEDED:
+        return Phase.SUCCEEDED, last.reason
+    if record.cancelled:
+        return Phase.CANCELLED, because(Why.CANCELLED)
+    over = _over(record, run, last, policy)
+    if over is not None:
+        return over
+    if record.spec.suspend:
+        return Phase.SUSPENDED, because(Why.SUSPENDED)
+    if "all" in record.placement.veto:
+        return Phase.HELD, because(Why.HELD)
+    return Phase.PENDING, last.reason if last is not None else None
+
+
+def _over(
+    record: JobRecord, run: tuple[Attempt, ...], last: Attempt | None, policy: Policy
+) -> tuple[Phase, Reason | None] | None:
+    """Whether the run is over without success: a final end, no retries left, no run time left, too many disruptions."""
+    if last is None:
+        return None
+    if last.final:
+        return Phase.FAILED, last.reason
+    failures = sum(attempt.counts_as_failure for attempt in run)
+    if failures > record.spec.retries:
+        only = last.reason if failures == 1 else because(Why.RETRIES_EXHAUSTED, failures=failures, retries=record.spec.retries)
+        return Phase.FAILED, only
+    if run_seconds_left(record, policy) == 0:
+        return Phase.FAILED, because(Why.DEADLINE_EXCEEDED, limit_seconds=run_limit(record.spec, policy))
+    disruptions = sum(attempt.outcome in _DISRUPTIVE or _rescheduled(attempt) for attempt in run)
+    if disruptions > policy.thresholds.reschedules:
+        return Phase.HELD, because(Why.TOO_MANY_DISRUPTIONS, count=disruptions)
+    return None
+
+
+_DISRUPTIVE = frozenset({Outcome.DISRUPTED, Outcome.START_TIMEOUT, Outcome.REGION_LOST})
+
+
+def _rescheduled(attempt: Attempt) -> bool:
+    return attempt.state is State.FAILED and not attempt.counts_as_failure
+
+
+def avoided_regions(record: JobRecord) -> frozenset[str]:
+    """Regions that the run's last attempt gives reason to avoid, if there is another."""
+    last = record.this_run[-1] if record.this_run else None
+    if last is None or not (last.outcome in _DISRUPTIVE or _rescheduled(last)):
+        return frozenset()
+    return frozenset({last.region})
+
+
+def _note_edit_after_success(record: JobRecord, phase: Phase, now: datetime) -> JobRecord:
+    edited = phase is Phase.SUCCEEDED and record.last is not None and record.last.run_hash != record.run_hash
+    return with_condition(record, "RunsWhatItSays", because(Why.EDITED_AFTER_SUCCESS) if edited else None, now)
