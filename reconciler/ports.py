@@ -114,6 +114,15 @@ class PushOutcome:
     refusals: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class CommitWords:
+    """What a commit says of itself: `author` as `Name <address>`, when it was written, its first line."""
+
+    author: str
+    when: datetime
+    subject: str
+
+
 class GitRepository(Protocol):
     """One remote, seen through a bare clone of our own. Branch names are short (`main`, `region/eu`)."""
 
@@ -150,6 +159,9 @@ class GitRepository(Protocol):
 
     def commit(self, tree: str, parents: Sequence[str], message: str, when: datetime) -> str:
         """A commit object under the pinned identity of the reconciler; same arguments, same id."""
+
+    def words_of(self, commit: str) -> CommitWords:
+        """Who wrote a commit, when, and its subject."""
 
     def root_of(self, commit: str) -> str:
         """Object id of a commit's root tree."""

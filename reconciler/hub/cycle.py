@@ -1,0 +1,303 @@
+"""The central cycle: observe, decide, publish, grant. One at a time; a lost race means: observe again.
+
+What is published is one atomic push (publish.py); only after it do the grants follow (granting.py). A hub that dies between any
+two steps leaves nothing that its successor cannot finish: it reads the ledger and does what the ledger says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+
+from reconciler.hub.budget import PushBudget
+from reconciler.hub.closed import ClosedBranches
+from reconciler.hub.decide import Outcome, World, decide
+from reconciler.hub.granting import Granting, due
+from reconciler.hub.intents import suspicion_of
+from reconciler.hub.leader import Leadership
+from reconciler.hub.ledger import HubFile, Suspicion
+from reconciler.hub.observing import GitEyes, GitSeen
+from reconciler.hub.outputs import Rendered, manifest_changes
+from reconciler.hub.publish import (
+    Cycle,
+    Publication,
+    placement_blobs,
+    placement_changes,
+    proposals_to_close,
+    region_changes,
+    status_blobs,
+)
+from reconciler.hub.regions import Reports
+from reconciler.hub.sources import Documents
+from reconciler.model.names import JobKey, digest, placement_path, proposal_branch, region_branch
+from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.record import JobRecord, Phase
+from reconciler.ports import Clock, Conflict, GitRepository, ObjectStore, Refused, Transient
+
+TRIES = 5
+"""Races lost in a row before the cycle is given up until something wakes the hub."""
+
+
+class Ended(Enum):
+    """How a cycle ended."""
+
+    IDLE = "idle"
+    STANDBY = "standby"
+    QUIET = "nothing to publish"
+    PUBLISHED = "published"
+    DEFERRED = "push budget used up"
+    RACED = "lost too many races"
+    REFUSED = "the remote refused the push"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a cycle ended, for the log and for the loop."""
+
+    ended: Ended
+    events: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = ()
+    """What a person should look at: unreadable reports, refused branches, grants that could not be written."""
+    ungranted: tuple[str, ...] = ()
+    """Regions whose grants could not be written; the next cycle tries again."""
+    again_in_seconds: float | None = None
+    """When another cycle is worth it even if nothing wakes the hub; None where only an event can change anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubOptions:
+    """How this hub is run. `repo_url` without credentials; durations in seconds."""
+
+    holder: str
+    repo_url: str
+    stage_image: str
+    main: str = "main"
+    lease_seconds: float = 15.0
+    resync_seconds: float = 5.0
+    """While anything is live, a full look at least this often: deadlines pass without an event."""
+    identity: str = "gpu-reconciler"
+
+
+class Hub:
+    """One hub over one repository and one store."""
+
+    def __init__(self, git: GitRepository, store: ObjectStore, documents: Documents, clock: Clock, options: HubOptions) -> None:
+        self._git = git
+        self._clock = clock
+        self._options = options
+        self._eyes = GitEyes(git, documents, options.main)
+        self._reports = Reports(store, clock.monotonic)
+        self._leadership = Leadership(store, options.holder, options.lease_seconds, clock.monotonic)
+        self._granting = Granting(store)
+        self._budget = PushBudget(clock.monotonic)
+        self._closed = ClosedBranches(clock.monotonic)
+        self._regions: frozenset[str] = frozenset()
+        self._unproposed: frozenset[JobKey] = frozenset()
+        self._quiet: tuple[object, float] | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this hub is the leader at the moment."""
+        return self._leadership.term is not None
+
+    def resign(self) -> None:
+        """Give up the lead at a clean end."""
+        self._leadership.resign()
+
+    def cycle(self) -> Result:
+        """One cycle. Raises Transient and Refused where the repository or the store cannot be used at all."""
+        term = self._leadership.step()
+        if term is None:
+            self._quiet = None
+            self._granting.reset()
+            return Result(Ended.STANDBY, again_in_seconds=self._options.lease_seconds / 3)
+        for _ in range(TRIES):
+            result = self._once(term)
+            if result is not None:
+                return result
+        return Result(Ended.RACED, again_in_seconds=1.0)
+
+    def _once(self, term: int) -> Result | None:
+        """One try; None where another writer was quicker."""
+        heads = self._git.heads()
+        self._reports.look(self._regions)
+        state = (tuple(sorted(heads.items())), self._reports.matter(), self._closed.state(), term)
+        if self._quiet is not None and self._quiet[0] == state and self._clock.monotonic() < self._quiet[1]:
+            return Result(Ended.IDLE, again_in_seconds=self._quiet[1] - self._clock.monotonic())
+        seen = self._eyes.look(self._git.fetch())
+        regions = frozenset(seen.sources.fleet.regions) | frozenset(seen.manifests)
+        if regions != self._regions:
+            self._regions = regions
+            self._reports.look(regions)
+        result = self._decide_and_publish(seen, term)
+        if result is not None and result.ended is Ended.QUIET and not result.ungranted:
+            live = any(record.live for record in seen.ledger.records.values())
+            wait = self._options.resync_seconds if live else 3600.0
+            self._quiet = (state, self._clock.monotonic() + wait)
+            return replace(result, again_in_seconds=wait)
+        self._quiet = None
+        return result
+
+    def _decide_and_publish(self, seen: GitSeen, term: int) -> Result | None:
+        now = self._clock.now()
+        world = self._world(seen, now)
+        outcome, rendered = self._settled(world, seen, now)
+        publication, outcome, troubles = self._publication(world, seen, outcome, rendered, now)
+        if not publication.updates:
+            ungranted = self._grant(outcome.records, world, seen.heads, term)
+            return Result(Ended.QUIET, troubles=troubles, ungranted=ungranted)
+        wait = self._budget.wait_seconds(seen.sources.fleet.settings.intervals)
+        if wait > 0:
+            ungranted = self._grant(seen.ledger.records, world, seen.heads, term)
+            return Result(Ended.DEFERRED, troubles=troubles, ungranted=ungranted, again_in_seconds=wait)
+        pushed = self._git.push(publication.updates)
+        if pushed.raced:
+            return None
+        self._budget.spend()
+        if not pushed.done:
+            ungranted = self._grant(seen.ledger.records, world, seen.heads, term)
+            return self._refused(pushed.refusals, publication, troubles, ungranted)
+        heads = dict(seen.heads)
+        for update in publication.updates:
+            heads.pop(update.branch, None)
+            if update.new is not None:
+                heads[update.branch] = update.new
+        ungranted = self._grant(outcome.records, world, heads, term)
+        return Result(Ended.PUBLISHED, outcome.events, troubles, ungranted, again_in_seconds=0.0)
+
+    def _refused(
+        self, refusals: Mapping[str, str], publication: Publication, troubles: tuple[str, ...], ungranted: tuple[str, ...]
+    ) -> Result:
+        wait = self._closed.note(refusals, [update.branch for update in publication.updates])
+        said = tuple(f"the remote refuses {branch}: {words}" for branch, words in sorted(refusals.items()))
+        return Result(Ended.REFUSED, troubles=troubles + said, ungranted=ungranted, again_in_seconds=wait)
+
+    def _world(self, seen: GitSeen, now: datetime) -> World:
+        suspicion = suspicion_of(seen.ledger, seen.sources, seen.main, now)
+        declined = seen.unproposed & self._unproposed  # seen twice: a fetch is not one instant on every server
+        self._unproposed = seen.unproposed
+        marks = {name: [region.incarnation, region.sequence] for name, region in self._reports.seen.items()}
+        named = {name: commit for name, commit in seen.heads.items() if not name.startswith(("region/", "proposals/"))}
+        return World(
+            sources=seen.sources,
+            ledger=seen.ledger,
+            suspicion=suspicion,
+            regions=self._reports.seen,
+            ages={name: self._reports.age_seconds(name) for name in self._regions},
+            withdrawn_at=self._granting.withdrawn_at,
+            placements=seen.placements,
+            declined=declined,
+            closed={
+                name: because(Why.BRANCH_REFUSED, branch=region_branch(name), message=words)
+                for name in self._regions
+                if (words := self._closed.words(region_branch(name))) is not None
+            },
+            inputs=digest([named, marks])[:16],
+        )
+
+    def _settled(self, world: World, seen: GitSeen, now: datetime) -> tuple[Outcome, Rendered]:
+        """The decisions, without those whose manifests cannot be made."""
+        outcome = decide(world, now)
+        open_branches = {name: paths for name, paths in seen.manifests.items() if name not in world.closed}
+        regions = {name: region for name, region in seen.sources.fleet.regions.items() if name not in world.closed}
+        rendered = manifest_changes(outcome.records, regions, open_branches, self._options.stage_image)
+        if not rendered.refused:
+            return outcome, rendered
+        records = dict(outcome.records)
+        for key in rendered.refused.keys() & outcome.placements.keys():  # decided in this cycle: nobody has seen it yet
+            records[key] = _unplaced(records[key], because(Why.START_REFUSED, message=rendered.refused[key]))
+        kept = {key: placement for key, placement in outcome.placements.items() if key not in rendered.refused}
+        outcome = replace(outcome, records=records, placements=kept)
+        return outcome, manifest_changes(records, regions, open_branches, self._options.stage_image)
+
+    def _publication(
+        self, world: World, seen: GitSeen, outcome: Outcome, rendered: Rendered, now: datetime
+    ) -> tuple[Publication, Outcome, tuple[str, ...]]:
+        cycle = Cycle(world.inputs, seen.main.commit, seen.heads, seen.branches, now, self._options.repo_url)
+        publication = Publication(self._git, cycle)
+        events = outcome.events
+        self._add_regions(publication, seen, rendered, cycle, world, events)
+        outcome = self._add_placements(publication, seen, outcome, events)
+        troubles = self._troubles(world)
+        hub = HubFile(
+            main=seen.main.commit if world.suspicion is None else seen.ledger.hub.main,
+            suspicion=world.suspicion,
+            refusals=self._closed.refusals(seen.ledger.hub.refusals, now),
+        )
+        notices = [*troubles, *_suspicious(world.suspicion)]
+        blobs = status_blobs(self._git, world, outcome, hub, notices, now)
+        if blobs:
+            subject = f"Record {len(events)} changes" if len(events) != 1 else events[0][:72]
+            publication.add(seen.branches.status, blobs, seen.heads.get(seen.branches.status), subject, events)
+        return publication, outcome, troubles
+
+    def _add_regions(
+        self,
+        publication: Publication,
+        seen: GitSeen,
+        rendered: Rendered,
+        cycle: Cycle,
+        world: World,
+        events: tuple[str, ...],
+    ) -> None:
+        words = self._git.words_of(seen.main.commit) if seen.main.commit is not None else None
+        for name in sorted(set(seen.sources.fleet.regions) - world.closed.keys() | rendered.changes.keys()):
+            present = seen.manifests.get(name, frozenset())
+            changes = region_changes(present, name, dict(rendered.changes.get(name, {})), cycle, words)
+            if changes:
+                lines = [event for event in events if f" in {name}" in event]
+                added = sum(body is not None for path, body in changes.items() if path.startswith("manifests/"))
+                subject = f"{name}: {added} manifests added, {sum(body is None for body in changes.values())} removed"
+                publication.branch(region_branch(name), changes, subject, lines, region=name)
+
+    def _add_placements(self, publication: Publication, seen: GitSeen, outcome: Outcome, events: tuple[str, ...]) -> Outcome:
+        """Placements in force and proposals; the records then note the blobs of those in force."""
+        branch = seen.branches.placements
+        head = seen.heads.get(branch)
+        blobs = placement_blobs(self._git, outcome.placements)
+        if blobs:
+            publication.add(branch, dict(placement_changes(blobs)), head, f"Place {len(blobs)} jobs", events)
+        for key, placement in sorted(outcome.proposals.items()):
+            own = placement_blobs(self._git, {key: placement})
+            name = proposal_branch(key)
+            subject = f"Propose {key} in {placement.region}"
+            publication.add(name, {placement_path(key): own[key]}, head, subject, [placement.decision.reason.text])
+        for name in proposals_to_close(outcome, seen.heads):
+            publication.remove(name)
+        if not blobs:
+            return outcome
+        records = dict(outcome.records)
+        for key, blob in blobs.items():
+            noted = records[key].placement.model_copy(update={"blob": blob})
+            records[key] = records[key].model_copy(update={"placement": noted})
+        return replace(outcome, records=records)
+
+    def _grant(self, records: Mapping[JobKey, JobRecord], world: World, heads: Mapping[str, str], term: int) -> tuple[str, ...]:
+        """Write what the published ledger lets run; one region's trouble never stops the others."""
+        troubles: list[str] = []
+        wanted = due(records, self._regions, self._reports.seen, world.sources.fleet.policy)
+        for name, what in wanted.items():
+            try:
+                self._granting.write(name, what, heads.get(region_branch(name)), term, self._reports.seen.get(name))
+            except (Conflict, Transient, Refused) as error:
+                troubles.append(f"the grants of {name} were not written: {error}")
+        self._granting.forget_ended(frozenset().union(*(what.stopping for what in wanted.values())))
+        return tuple(troubles)
+
+    def _troubles(self, world: World) -> tuple[str, ...]:
+        reports = [f"{name}: {words}" for name, words in sorted(self._reports.troubles.items())]
+        corrupt = [f"{path} on the status branch cannot be read: {words}" for path, words in sorted(world.ledger.corrupt.items())]
+        refused = [reason.text for _, reason in sorted(world.closed.items())]
+        return (*reports, *corrupt, *refused)
+
+
+def _suspicious(suspicion: Suspicion | None) -> list[str]:
+    if suspicion is None:
+        return []
+    reason = because(Why.SOURCE_SUSPICIOUS, gone=suspicion.gone, live=suspicion.live)
+    return [f"{reason.text}. If it was meant: `reconciler confirm {suspicion.main}`"]
+
+
+def _unplaced(record: JobRecord, why: Reason) -> JobRecord:
+    """The record as if its newest attempt had never been decided."""
+    return record.model_copy(update={"attempts": record.attempts[:-1], "phase": Phase.IMPOSSIBLE, "why": why})

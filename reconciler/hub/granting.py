@@ -1,0 +1,154 @@
+"""The grants: what the published ledger lets run, region by region, written to the store by compare-and-swap.
+
+First the ledger's commit, then the grant. A grant is a pure function of the ledger, so a hub that dies in between is healed by
+the next. A new leader writes every region's grants anew under its own term, so that a paused predecessor's late write fails; and
+taking a right away writes a new version even where the attempt is absent already (it may be in a write still under way).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from reconciler.hub.regions import RegionSeen
+from reconciler.model.attempt import MAY_RUN, State
+from reconciler.model.grants import Grant, Grants, Lease, grants_key, lease_key
+from reconciler.model.names import JobKey
+from reconciler.model.policy import Policy
+from reconciler.model.record import JobRecord
+from reconciler.planning.records import run_seconds_left
+from reconciler.ports import Conflict, ObjectStore, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """What one region's grants should say."""
+
+    attempts: tuple[Grant, ...]
+    stopping: frozenset[str]
+    forget: tuple[str, ...]
+
+
+def due(
+    records: Mapping[JobKey, JobRecord], regions: Iterable[str], seen: Mapping[str, RegionSeen], policy: Policy
+) -> dict[str, Due]:
+    """What every region's grants should say, from the published ledger. Regions with attempts but no declaration are in it."""
+    attempts: dict[str, list[Grant]] = {name: [] for name in regions}
+    stopping: dict[str, set[str]] = {}
+    alive: set[str] = set()
+    for record in records.values():
+        attempt = record.current
+        if attempt is None:
+            continue
+        alive.add(attempt.name)
+        if attempt.state in MAY_RUN:
+            grant = Grant(
+                attempt=attempt.name,
+                team=record.team,
+                job_id=record.job_id,
+                nodes=attempt.nodes,
+                run_seconds=run_seconds_left(record, policy),
+            )
+            attempts.setdefault(attempt.region, []).append(grant)
+        elif attempt.state is State.STOPPING:
+            stopping.setdefault(attempt.region, set()).add(attempt.name)
+    return {
+        name: Due(
+            tuple(sorted(attempts.get(name, ()), key=lambda grant: grant.attempt)),
+            frozenset(stopping.get(name, ())),
+            tuple(sorted(_left_over(seen.get(name), alive))),
+        )
+        for name in sorted(attempts.keys() | stopping.keys())
+    }
+
+
+def _left_over(region: RegionSeen | None, alive: set[str]) -> list[str]:
+    """Objects of ours that the region's branch does not have any more and the ledger has done with."""
+    if region is None:
+        return []
+    return [name for name, work in region.workloads.items() if name not in alive and work.left_over and work.state != "Absent"]
+
+
+class Granting:
+    """Writes grants. Remembers what it wrote; a new one reads before it writes, so nothing of this needs to survive."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._written: dict[str, tuple[str, Grants]] = {}
+        self._term = 0
+        self.withdrawn_at: dict[str, int] = {}
+        """Attempt that is being stopped → the first version of its region's grants that is known not to list it."""
+
+    def reset(self) -> None:
+        """Forget everything; for a hub that lost the lead."""
+        self._written.clear()
+        self.withdrawn_at.clear()
+
+    def write(self, region: str, wanted: Due, commit: str | None, term: int, seen: RegionSeen | None) -> Grants:
+        """Bring one region's grants up to date. `seen`: its newest report, if there is one.
+
+        Raises Conflict where another hub has written with a later term, Transient, Refused.
+        """
+        if term != self._term:
+            self.reset()
+            self._term = term
+        known = self._written.get(region) or self._read(region)
+        before = known[1] if known is not None else None
+        # The lease is read only when somebody says that it changed: most cycles ask the store for nothing.
+        same_epoch = before is not None and seen is not None and seen.lease_epoch == before.epoch and region in self._written
+        epoch = before.epoch if before is not None and same_epoch else self._epoch(region)
+        if before is not None and before.term > term:
+            raise Conflict(f"the grants of {region} are of term {before.term}, ours is {term}: another hub leads")
+        fresh = frozenset(wanted.stopping - self.withdrawn_at.keys())
+        if before is not None and region in self._written and not fresh and _same(before, wanted, commit, term, epoch):
+            return before
+        version = max(before.version if before is not None else 0, seen.grants_version if seen is not None else 0) + 1
+        grants = Grants(
+            region=region,
+            term=term,
+            version=version,
+            epoch=epoch,
+            commit=commit,
+            attempts=wanted.attempts,
+            forget=wanted.forget,
+        )
+        try:
+            etag = self._store.put(
+                grants_key(region), grants.model_dump_json().encode(), expect=known[0] if known is not None else None
+            )
+        except Conflict:
+            self._written.pop(region, None)
+            raise
+        self._written[region] = (etag, grants)
+        self.withdrawn_at |= dict.fromkeys(fresh, version)
+        return grants
+
+    def forget_ended(self, alive: frozenset[str]) -> None:
+        """Drop what is known of attempts that have ended."""
+        for name in [name for name in self.withdrawn_at if name not in alive]:
+            del self.withdrawn_at[name]
+
+    def _read(self, region: str) -> tuple[str, Grants] | None:
+        stored = self._store.get(grants_key(region))
+        if stored is None:
+            return None
+        try:
+            return stored.etag, Grants.model_validate_json(stored.body)
+        except ValidationError as error:
+            raise Refused(f"{grants_key(region)} in the store cannot be read; look at it, then delete it") from error
+
+    def _epoch(self, region: str) -> int:
+        """Epoch of the region's lease; 0 where it has none or gave it up, and then nothing may run."""
+        stored = self._store.get(lease_key(region))
+        if stored is None:
+            return 0
+        try:
+            lease = Lease.model_validate_json(stored.body)
+        except ValidationError as error:
+            raise Refused(f"{lease_key(region)} in the store cannot be read; look at it, then delete it") from error
+        return 0 if lease.revoked else lease.epoch
+
+
+def _same(before: Grants, wanted: Due, commit: str | None, term: int, epoch: int) -> bool:
+    said = (before.attempts, before.forget, before.commit, before.term, before.epoch)
+    return said == (wanted.attempts, wanted.forget, commit, term, epoch)

@@ -1,0 +1,101 @@
+"""What main wants of each job, and whether main can be believed.
+
+Mass disappearance is an accident until a person confirms it: a main that is gone, empty or rewound, or more than a few and
+more than a share of the live jobs gone in one step, stops nothing. A file that is broken or doubled leaves its job as it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from reconciler.hub.ledger import Ledger, Suspicion
+from reconciler.hub.sources import Sources
+from reconciler.model.names import JobKey
+from reconciler.model.policy import Thresholds
+from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.record import JobRecord, Source
+from reconciler.planning.lifecycle import Intent, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class MainSeen:
+    """The main branch in this cycle."""
+
+    commit: str | None
+    """None where the branch does not exist."""
+    rewound: bool
+    """It stands at an ancestor of the commit that was taken in last."""
+
+
+def suspicion_of(ledger: Ledger, sources: Sources, main: MainSeen, now: datetime) -> Suspicion | None:
+    """Why main is not to be believed; None where it is, or where a person has confirmed what it says."""
+    live = {key for key, record in ledger.records.items() if record.live and record.source is not None}
+    gone = {key for key in live if surely_gone(key, ledger.records[key], sources)}
+    edited = sum(key in sources.jobs and sources.jobs[key].run_hash != ledger.records[key].run_hash for key in live)
+    kind = _kind(len(gone), edited, len(live), main, sources)
+    if kind is None:
+        return None
+    before = ledger.hub.suspicion
+    if before is not None and before.main in sources.confirmations and len(gone) <= before.gone:
+        return None
+    if main.commit is not None and main.commit in sources.confirmations:
+        return None
+    same = before is not None and before.kind == kind and before.gone >= len(gone)
+    if before is not None and same:
+        return before
+    return Suspicion(main=main.commit or "", kind=kind, gone=len(gone), live=len(live), since=now)
+
+
+Kind = Literal["gone", "unreadable", "rewound"]
+
+
+def _kind(gone: int, edited: int, live: int, main: MainSeen, sources: Sources) -> Kind | None:
+    if main.commit is None:
+        return "unreadable" if live else None
+    if gone and not sources.jobs:
+        return "unreadable"
+    if main.rewound and (gone or edited):
+        return "rewound"
+    thresholds: Thresholds = sources.fleet.policy.thresholds
+    return "gone" if gone > thresholds.disappearance_jobs and gone > thresholds.disappearance_share * live else None
+
+
+def surely_gone(key: JobKey, record: JobRecord, sources: Sources) -> bool:
+    """Whether a job's file is gone for certain: no sound file names it, and no broken one may be it."""
+    if key in sources.jobs or key in sources.conflicts:
+        return False
+    if record.source is not None and record.source.path in sources.broken:
+        return False
+    return not any(_may_be(path, named, key) for path, named in sources.broken.items())
+
+
+def _may_be(path: str, named: JobKey | None, key: JobKey) -> bool:
+    return named == key or (named is None and path.startswith(f"jobs/{key.team}/"))
+
+
+def intent_for(key: JobKey, record: JobRecord | None, sources: Sources, suspicion: Suspicion | None) -> Intent:
+    """What main wants of one job."""
+    conflict = sources.conflicts.get(key)
+    if conflict is not None:
+        return Intent(None, because(Why.DUPLICATE_JOB, paths=" and ".join(conflict)))
+    file = sources.jobs.get(key)
+    if file is not None:
+        if suspicion is not None and suspicion.kind != "gone" and record is not None:
+            return Intent(None, _doubt(suspicion))
+        return Intent(Wanted(file.spec, Source(path=file.path, blob=file.blob), file.run_hash))
+    if record is None or record.source is None:
+        return Intent(None)
+    if not surely_gone(key, record, sources):
+        return Intent(None, because(Why.SPEC_BROKEN))
+    return Intent(None, None if suspicion is None else _doubt(suspicion))
+
+
+def _doubt(suspicion: Suspicion) -> Reason:
+    return because(Why.SOURCE_SUSPICIOUS, gone=suspicion.gone, live=suspicion.live)
+
+
+def intents(records: Mapping[JobKey, JobRecord], sources: Sources, suspicion: Suspicion | None) -> dict[JobKey, Intent]:
+    """The intent for every job that main or the ledger knows."""
+    keys = records.keys() | sources.jobs.keys()
+    return {key: intent_for(key, records.get(key), sources, suspicion) for key in keys}

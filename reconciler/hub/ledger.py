@@ -1,0 +1,164 @@
+"""The status branch: records of jobs, refused files, what the hub itself must not forget. JSON: same value, same bytes."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError
+
+from reconciler.model.base import Many, Model
+from reconciler.model.names import JobKey
+from reconciler.model.record import JobRecord
+from reconciler.model.report import RegionSummary
+from reconciler.ports import EntryKind, TreeEntry
+
+RECORDS = "jobs"
+HUB_FILE = "hub.json"
+REJECTED_FILE = "rejected.json"
+FLEET_FILE = "fleet.json"
+README_FILE = "README.md"
+IN_FORCE = "inforce/"
+"""Below it stand the declarations in force, as the very blobs of main: they survive a rewritten main, and cost nothing."""
+
+
+class Suspicion(Model):
+    """A change of main that looks like an accident."""
+
+    main: str
+    """The commit that has to be confirmed; empty where main itself is gone."""
+    kind: Literal["gone", "unreadable", "rewound"]
+    gone: int
+    live: int
+    since: datetime
+
+
+class Refusal(Model):
+    """A branch that the remote refuses to take."""
+
+    branch: str
+    message: str
+    since: datetime
+
+
+class HubFile(Model):
+    """hub.json: what is true of the hub as a whole."""
+
+    schema_version: Literal[1] = 1
+    main: str | None = None
+    """The commit of main that was last taken in."""
+    suspicion: Suspicion | None = None
+    refusals: Many[Refusal] = ()
+
+
+class RejectedFile(Model):
+    """One refused file or one remark, in rejected.json."""
+
+    path: str
+    line: int
+    column: int
+    code: str
+    what: str
+    todo: str
+    since: datetime
+
+
+class Rejected(Model):
+    """rejected.json."""
+
+    schema_version: Literal[1] = 1
+    problems: Many[RejectedFile] = ()
+
+
+M = TypeVar("M", bound=Model)
+
+
+class FleetRegion(Model):
+    """One region as a decision saw it."""
+
+    incarnation: str
+    sequence: int
+    summary: RegionSummary
+
+
+class FleetFile(Model):
+    """fleet.json: the regional state that the last decisions used."""
+
+    schema_version: Literal[1] = 1
+    regions: dict[str, FleetRegion] = Field(default_factory=dict)
+
+
+class Corrupt(Exception):
+    """A file of the ledger cannot be read. Nothing may be decided over its job until a person has looked."""
+
+
+def written(model: Model) -> bytes:
+    """A machine file: JSON with sorted keys, a line a field, fields at their default left out but for the schema version."""
+    content: dict[str, Any] = model.model_dump(mode="json", exclude_defaults=True)
+    if "schema_version" in type(model).model_fields:
+        content["schema_version"] = 1
+    return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+@dataclass(slots=True)
+class LedgerCache:
+    """Records by blob. May vanish at any time."""
+
+    records: dict[str, JobRecord] = field(default_factory=dict)
+
+    def keep_only(self, blobs: set[str]) -> None:
+        """Forget records of blobs that the ledger has no more, once they are many."""
+        if len(self.records) > 2 * len(blobs) + 64:
+            self.records = {blob: record for blob, record in self.records.items() if blob in blobs}
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The status branch at one commit."""
+
+    records: Mapping[JobKey, JobRecord]
+    blobs: Mapping[JobKey, str]
+    hub: HubFile
+    rejected: Rejected
+    in_force: Mapping[str, str]
+    corrupt: Mapping[str, str]
+    """Path → why, of records that cannot be read; their jobs are left alone."""
+
+
+def read_ledger(entries: Mapping[str, TreeEntry], read: Callable[[str], bytes], cache: LedgerCache) -> Ledger:
+    """The ledger from all entries of the status branch. Raises Corrupt where hub.json itself cannot be read."""
+    records: dict[JobKey, JobRecord] = {}
+    blobs: dict[JobKey, str] = {}
+    corrupt: dict[str, str] = {}
+    for path, entry in entries.items():
+        if not path.startswith("jobs/") or entry.kind is not EntryKind.FILE:
+            continue
+        record = cache.records.get(entry.oid)
+        if record is None:
+            try:
+                record = cache.records[entry.oid] = JobRecord.model_validate_json(read(entry.oid))
+            except ValidationError as error:
+                corrupt[path] = str(error.errors(include_input=False, include_url=False)[0]["msg"])
+                continue
+        records[record.key] = record
+        blobs[record.key] = entry.oid
+    cache.keep_only(set(blobs.values()))
+    return Ledger(
+        records,
+        blobs,
+        _single(entries, read, HUB_FILE, HubFile),
+        _single(entries, read, REJECTED_FILE, Rejected),
+        {path.removeprefix(IN_FORCE): entry.oid for path, entry in entries.items() if path.startswith(IN_FORCE)},
+        corrupt,
+    )
+
+
+def _single(entries: Mapping[str, TreeEntry], read: Callable[[str], bytes], path: str, kind: type[M]) -> M:
+    entry = entries.get(path)
+    if entry is None:
+        return kind()
+    try:
+        return kind.model_validate_json(read(entry.oid))
+    except ValidationError as error:
+        raise Corrupt(f"{path} on the status branch cannot be read: {error}; restore it from its last good commit") from error

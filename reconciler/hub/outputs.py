@@ -1,0 +1,115 @@
+"""From decisions to files: which paths of which branch become what. Nothing is written here.
+
+A region's manifests follow from the ledger: the files of its attempts that have not ended. They are write-once: added or removed,
+never edited; and only those are removed whose attempt has ended in the ledger. Anything else on the branch is left alone.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from reconciler.model.attempt import RENDERED, Attempt, State
+from reconciler.model.names import JobKey, manifest_path, record_path
+from reconciler.model.record import JobRecord
+from reconciler.model.region import Region
+from reconciler.rendering.check import problems
+from reconciler.rendering.manifest import render_job
+from reconciler.rendering.rendering import Rendering, Unrenderable
+
+MANIFESTS = "manifests/"
+SENTINEL = "manifests/_sentinel.yaml"
+
+Changes = dict[str, bytes | None]
+"""Path → new bytes, or None to remove it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The manifests of all regions: what to change, and what could not be rendered."""
+
+    changes: Mapping[str, Changes]
+    refused: Mapping[JobKey, str]
+    """Job → why its manifest cannot be made; its attempt must not be published."""
+
+
+def manifest_changes(
+    records: Mapping[JobKey, JobRecord],
+    regions: Mapping[str, Region],
+    present: Mapping[str, frozenset[str]],
+    stage_image: str,
+) -> Rendered:
+    """What every region's branch lacks or has too much. `present`: the manifests that stand on each branch now."""
+    wanted, ended = _by_region(records)
+    changes: dict[str, Changes] = {}
+    refused: dict[JobKey, str] = {}
+    for region in sorted(regions.keys() | present.keys()):
+        there = present.get(region, frozenset())
+        branch: Changes = dict.fromkeys(sorted(there & ended.get(region, set())))
+        lacking = {path: record for path, record in wanted.get(region, {}).items() if path not in there}
+        for path, record in sorted(lacking.items() if region in regions else ()):
+            made = _rendered(record, regions[region], stage_image)
+            if isinstance(made, str):
+                refused[record.key] = made
+            elif made is not None:
+                branch[path] = made
+        if branch:
+            changes[region] = branch
+    return Rendered(changes, refused)
+
+
+def _by_region(records: Mapping[JobKey, JobRecord]) -> tuple[dict[str, dict[str, JobRecord]], dict[str, set[str]]]:
+    """Per region: the manifests that must stand, with their jobs; and those whose attempts have ended."""
+    wanted: dict[str, dict[str, JobRecord]] = {}
+    ended: dict[str, set[str]] = {}
+    for record in records.values():
+        for attempt in record.attempts:
+            path = manifest_path(record.team, attempt.name)
+            if attempt.state in RENDERED:
+                wanted.setdefault(attempt.region, {})[path] = record
+            elif attempt.state is not State.PROPOSED:
+                ended.setdefault(attempt.region, set()).add(path)
+    return wanted, ended
+
+
+def _rendered(record: JobRecord, region: Region, stage_image: str) -> bytes | str | None:
+    """The current attempt's manifest; words where it cannot be made; None where its spec is not the one in force any more."""
+    attempt = record.current
+    if attempt is None or attempt.run_hash != record.run_hash:
+        return None
+    try:
+        manifest = render_job(rendering_of(record, attempt, region, stage_image))
+    except Unrenderable as error:
+        return str(error)
+    wrong = problems(manifest)
+    return "; ".join(wrong) if wrong else manifest
+
+
+def rendering_of(record: JobRecord, attempt: Attempt, region: Region, stage_image: str) -> Rendering:
+    """What the renderer needs of an attempt."""
+    uris = attempt.dataset_uris
+    return Rendering(
+        team=record.team,
+        spec=record.spec,
+        region=region,
+        attempt=attempt.name,
+        number=attempt.number,
+        run_hash=attempt.run_hash,
+        gpu_products=attempt.gpu_products,
+        checkpoint=attempt.checkpoint,
+        seeded_from=attempt.seeded_from,
+        stage_image=stage_image,
+        dataset_uris=uris or tuple(use.uri or "" for use in record.spec.datasets),
+    )
+
+
+def changed_records(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> list[tuple[str, JobRecord]]:
+    """Path and record of every job that is new or different."""
+    return [(record_path(key), record) for key, record in sorted(after.items()) if before.get(key) is not record]
+
+
+def message(subject: str, lines: Iterable[str], trailers: Mapping[str, str], most: int = 20) -> str:
+    """A commit message: what and why in a person's words, then trailers."""
+    events = list(lines)
+    body = "\n".join(events[:most]) + (f"\n… and {len(events) - most} more" if len(events) > most else "")
+    head = events[0] if len(events) == 1 and len(events[0]) <= 72 else subject
+    tail = "\n".join(f"{name}: {value}" for name, value in trailers.items() if value)
+    return "\n\n".join(part for part in (head, body if body != head else "", tail) if part) + "\n"

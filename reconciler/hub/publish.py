@@ -1,0 +1,185 @@
+"""From an outcome to one atomic push: objects for every branch that changes, each moved only from the head that was observed.
+
+Nothing changed means no commit. The ledger, the placements, the proposals and the manifests go together or not at all: at no
+moment does a manifest stand on a branch without its attempt in the ledger, or the reverse.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from reconciler.hub.decide import Outcome, World
+from reconciler.hub.ledger import (
+    FLEET_FILE,
+    HUB_FILE,
+    IN_FORCE,
+    README_FILE,
+    REJECTED_FILE,
+    FleetFile,
+    FleetRegion,
+    HubFile,
+    Rejected,
+    RejectedFile,
+    written,
+)
+from reconciler.hub.outputs import SENTINEL, Changes, changed_records, message
+from reconciler.hub.regions import RegionSeen
+from reconciler.model.names import JobKey, placement_path, proposal_branch
+from reconciler.model.placement import Placement
+from reconciler.model.policy import Branches
+from reconciler.model.record import Phase
+from reconciler.ports import CommitWords, GitRepository, RefUpdate
+from reconciler.rendering.branch import METADATA_PATH, README_PATH, hydrator_metadata, region_readme, sentinel
+from reconciler.rendering.records import placement_file, status_page
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What a publication needs to know of its cycle."""
+
+    number: str
+    """Digest of the inputs, as the trailer `Reconciler-Cycle`."""
+    main: str | None
+    heads: Mapping[str, str]
+    branches: Branches
+    now: datetime
+    repo_url: str
+    """Without credentials; it is published."""
+
+
+class Publication:
+    """The updates of one push, built branch by branch."""
+
+    def __init__(self, git: GitRepository, cycle: Cycle) -> None:
+        self._git = git
+        self._cycle = cycle
+        self.updates: list[RefUpdate] = []
+
+    def branch(
+        self, name: str, changes: Changes, subject: str, lines: Sequence[str], *, region: str = "", base: str | None = None
+    ) -> None:
+        """Add one branch's change. `base`: the commit to build on, where the branch does not exist yet."""
+        old = self._cycle.heads.get(name)
+        parent = old or base
+        blobs = {path: None if body is None else self._git.write_blob(body) for path, body in changes.items()}
+        self.add(name, blobs, parent, subject, lines, region=region)
+
+    def add(
+        self,
+        name: str,
+        blobs: Mapping[str, str | None],
+        parent: str | None,
+        subject: str,
+        lines: Sequence[str],
+        *,
+        region: str = "",
+    ) -> None:
+        """The same, with the blobs already written."""
+        tree = self._git.write_tree(parent, blobs)
+        if parent is not None and tree == self._git.root_of(parent):
+            return
+        trailers = {
+            "Reconciler-Cycle": self._cycle.number,
+            "Reconciler-Main": self._cycle.main or "",
+            "Reconciler-Region": region,
+        }
+        text = message(subject, lines, trailers)
+        commit = self._git.commit(tree, [parent] if parent is not None else [], text, self._cycle.now)
+        self.updates.append(RefUpdate(name, self._cycle.heads.get(name), commit))
+
+    def remove(self, name: str) -> None:
+        """Delete a branch, if it is there."""
+        old = self._cycle.heads.get(name)
+        if old is not None:
+            self.updates.append(RefUpdate(name, old, None))
+
+
+def region_changes(present: frozenset[str], region: str, changes: Changes, cycle: Cycle, main: CommitWords | None) -> Changes:
+    """A region branch's changes, completed by the files that every such branch has. `main`: what its commit says of itself."""
+    complete = dict(changes)
+    if SENTINEL not in present:
+        complete[SENTINEL] = sentinel(region)
+        complete[README_PATH] = region_readme(region)
+    if complete and cycle.main is not None and main is not None:
+        complete[METADATA_PATH] = hydrator_metadata(
+            cycle.main, repo_url=cycle.repo_url, author=main.author, date=main.when, subject=main.subject
+        )
+    return complete
+
+
+def placement_blobs(git: GitRepository, placements: Mapping[JobKey, Placement]) -> dict[JobKey, str]:
+    """Write placement files; returns their blobs, which the records note so that a person's edit is told from ours."""
+    return {key: git.write_blob(placement_file(placement)) for key, placement in placements.items()}
+
+
+def status_blobs(
+    git: GitRepository, world: World, outcome: Outcome, hub: HubFile, notices: Sequence[str], now: datetime
+) -> dict[str, str | None]:
+    """Path → blob of everything on the status branch that may have changed."""
+    ledger = world.ledger
+    blobs: dict[str, str | None] = {
+        path: git.write_blob(written(record)) for path, record in changed_records(ledger.records, outcome.records)
+    }
+    rejected = rejected_file(world, now)
+    if rejected != ledger.rejected:
+        blobs[REJECTED_FILE] = git.write_blob(written(rejected))
+    in_force = world.sources.in_force
+    blobs |= {IN_FORCE + path: blob for path, blob in in_force.items() if ledger.in_force.get(path) != blob}
+    blobs |= dict.fromkeys((IN_FORCE + path for path in ledger.in_force if path not in in_force), None)
+    if placed(outcome):
+        blobs[FLEET_FILE] = git.write_blob(fleet_file(world.regions))
+    if blobs or _telling(hub) != _telling(ledger.hub):
+        blobs[HUB_FILE] = git.write_blob(written(hub))
+        shown = [f"{each.path}:{each.line}:{each.column}: {each.code}: {each.what}; {each.todo}" for each in rejected.problems]
+        blobs[README_FILE] = git.write_blob(status_page(outcome.records, shown, notices))
+    return blobs
+
+
+def _telling(hub: HubFile) -> HubFile:
+    """What of the hub's file is worth a commit of its own: not which commit of main was read last."""
+    return hub.model_copy(update={"main": None})
+
+
+def placed(outcome: Outcome) -> bool:
+    """Whether the cycle decided where something runs."""
+    return bool(outcome.placements or outcome.proposals)
+
+
+def rejected_file(world: World, now: datetime) -> Rejected:
+    """rejected.json: all problems, each since when."""
+    since = {(old.path, old.line, old.column, old.code, old.what): old.since for old in world.ledger.rejected.problems}
+    problems = tuple(
+        RejectedFile(
+            path=found.path,
+            line=found.line,
+            column=found.column,
+            code=found.code,
+            what=found.what,
+            todo=found.todo,
+            since=since.get((found.path, found.line, found.column, found.code, found.what), now),
+        )
+        for found in world.sources.problems
+    )
+    return Rejected(problems=problems)
+
+
+def fleet_file(regions: Mapping[str, RegionSeen]) -> bytes:
+    """fleet.json: the regional state that the last decisions used, in the summary form."""
+    content = FleetFile(
+        regions={
+            name: FleetRegion(incarnation=seen.incarnation, sequence=seen.sequence, summary=seen.summary)
+            for name, seen in sorted(regions.items())
+        }
+    )
+    return written(content)
+
+
+def proposals_to_close(outcome: Outcome, heads: Mapping[str, str]) -> list[str]:
+    """Proposal branches whose job waits for no approval any more."""
+    open_ones = {proposal_branch(key) for key, record in outcome.records.items() if record.phase is Phase.PROPOSED}
+    return sorted(name for name in heads if name.startswith("proposals/") and name not in open_ones)
+
+
+def placement_changes(blobs: Mapping[JobKey, str]) -> dict[str, str | None]:
+    """Path → blob on the placements branch."""
+    return {placement_path(key): blob for key, blob in sorted(blobs.items())}

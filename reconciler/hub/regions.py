@@ -1,0 +1,139 @@
+"""What the regions report, read from the store, and how old it is by the hub's own clock.
+
+A region's age counts from when its report was last seen to change, never from the agent's time stamp (clocks differ:
+milvus-io/talon#165), and starts anew when the hub does (armadaproject/armada#315). A report that is half, empty or of an unknown
+schema is refused whole: the last good one stays in force and ages.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from reconciler.model.grants import report_key
+from reconciler.model.report import RegionReport, RegionSummary, WorkloadReport
+from reconciler.planning.shapes import ReportFacts, facts_of
+from reconciler.ports import ObjectStore, Stored, Transient
+
+AT_ONCE = 16
+"""Reports that are read side by side; each is one request to the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegionSeen:
+    """A region's newest good report, in the form that the hub keeps."""
+
+    incarnation: str
+    sequence: int
+    grants_version: int
+    lease_epoch: int
+    facts: ReportFacts
+    workloads: Mapping[str, WorkloadReport]
+    """By attempt."""
+    summary: RegionSummary
+    synced_commit: str | None
+    sync_errors: Mapping[str, str]
+    matter: int
+    """Hash of all that a decision could depend on; heartbeats leave it alone."""
+
+
+def seen_of(report: RegionReport) -> RegionSeen:
+    """What the hub keeps of a report."""
+    facts = facts_of(report)
+    workloads = {workload.attempt: workload for workload in report.workloads}
+    matter = hash(
+        (
+            facts.nodes,
+            facts.namespaces,
+            report.workloads,
+            report.grants_version,
+            report.lease_epoch,
+            tuple(sorted(report.sync_errors.items())),
+            report.incarnation,
+        )
+    )
+    return RegionSeen(
+        report.incarnation,
+        report.sequence,
+        report.grants_version,
+        report.lease_epoch,
+        facts,
+        workloads,
+        report.summary,
+        report.synced_commit,
+        report.sync_errors,
+        matter,
+    )
+
+
+class Reports:
+    """All regions' reports. `look` asks the store; what it found stays until the next look."""
+
+    def __init__(self, store: ObjectStore, monotonic: Callable[[], float]) -> None:
+        self._store = store
+        self._monotonic = monotonic
+        self._etags: dict[str, str] = {}
+        self._risen: dict[str, tuple[tuple[str, int], float]] = {}
+        self.seen: dict[str, RegionSeen] = {}
+        self.troubles: dict[str, str] = {}
+        """Region → why its newest report could not be read; the one before stays in force."""
+
+    def look(self, regions: Iterable[str]) -> None:
+        """Ask for every region's report. A region whose report cannot be read keeps the last one, which ages."""
+        names = sorted(regions)
+        if len(names) <= 1:
+            found = [self._newest(name) for name in names]
+        else:
+            with ThreadPoolExecutor(min(AT_ONCE, len(names))) as pool:
+                found = list(pool.map(self._newest, names))
+        for name, answer in zip(names, found, strict=True):
+            self._take(name, answer)
+
+    def _newest(self, region: str) -> Stored | str | None:
+        """The report if it is another than before, None if it is the same or absent, or what went wrong."""
+        try:
+            etag = self._store.etag(report_key(region))
+            if etag is None or etag == self._etags.get(region):
+                return None
+            return self._store.get(report_key(region))
+        except Transient as trouble:
+            return str(trouble)
+
+    def _take(self, region: str, answer: Stored | str | None) -> None:
+        if isinstance(answer, str):
+            self.troubles[region] = answer
+            return
+        if answer is None:
+            return
+        self._etags[region] = answer.etag
+        try:
+            report = RegionReport.model_validate_json(answer.body)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            self.troubles[region] = (
+                f"its report is broken at {'.'.join(map(str, first['loc'])) or 'its beginning'}: {first['msg']}"
+            )
+            return
+        if report.region != region:
+            self.troubles[region] = f"its report names the region {report.region}"
+            return
+        self.troubles.pop(region, None)
+        self._rise(region, report)
+
+    def _rise(self, region: str, report: RegionReport) -> None:
+        mark = (report.incarnation, report.sequence)
+        old = self._risen.get(region)
+        if old is not None and old[0][0] == mark[0] and mark[1] <= old[0][1]:
+            return  # an old read: a store may answer with the state before
+        self._risen[region] = (mark, self._monotonic())
+        self.seen[region] = seen_of(report)
+
+    def age_seconds(self, region: str) -> float | None:
+        """Seconds since the report last changed; None before the first."""
+        risen = self._risen.get(region)
+        return None if risen is None else self._monotonic() - risen[1]
+
+    def matter(self) -> int:
+        """Changes when anything that a decision could depend on does, in any region."""
+        return hash(tuple(sorted((name, seen.matter) for name, seen in self.seen.items())))

@@ -1,0 +1,90 @@
+"""Files that people read: placements as YAML, and the pages of the status branch. Prints; judges nothing."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from reconciler.model.attempt import Attempt
+from reconciler.model.names import JobKey
+from reconciler.model.placement import Placement
+from reconciler.model.record import JobRecord, Phase
+from reconciler.rendering.quoting import block
+
+_HEAD = """\
+# Where this job runs, and why. Written by the reconciler; a person may change it, by a commit or a pull request:
+#   region: another region          moves the job there (once)
+#   pin: a region                   keeps it there for all attempts
+#   veto: [a region], or [all]      keeps it out of there, or holds it
+"""
+
+
+def placement_file(placement: Placement) -> bytes:
+    """placements/<team>/<job_id>.yaml: every string quoted, so that no reader takes one for something else."""
+    content: dict[str, Any] = placement.model_dump(mode="json", exclude_none=True)
+    ordered = {name: content.pop(name) for name in ("team", "job_id", "region", "attempt", "decided_at")} | content
+    return (_HEAD + str(block(ordered, 0)).lstrip("\n") + "\n").encode()
+
+
+def status_page(records: Mapping[JobKey, JobRecord], problems: Sequence[str], notices: Iterable[str], most: int = 100) -> bytes:
+    """README.md of the status branch: counts, what needs a person, and the jobs that are not over."""
+    counts = Counter(record.phase for record in records.values())
+    lines = ["# Status", ""]
+    lines += [f"> {notice}" for notice in notices]
+    lines += ["", "| phase | jobs |", "| --- | --- |"]
+    lines += [f"| {phase.value} | {counts[phase]} |" for phase in Phase if counts[phase]]
+    live = sorted((key for key, record in records.items() if record.live), key=lambda key: (records[key].submitted_at, key))
+    if live:
+        lines += [
+            "",
+            "## Jobs that are not over",
+            "",
+            "| job | phase | region | attempt | GPUs | why |",
+            "| --- | --- | --- | --- | --- | --- |",
+        ]
+        lines += [_row(records[key]) for key in live[:most]]
+        lines += [f"\n… and {len(live) - most} more; see `jobs/`"] if len(live) > most else []
+    ended = sorted(
+        (key for key, record in records.items() if not record.live), key=lambda key: _ended(records[key]), reverse=True
+    )
+    if ended:
+        lines += ["", "## Ended last", "", "| job | phase | region | attempts | why |", "| --- | --- | --- | --- | --- |"]
+        lines += [_ended_row(records[key]) for key in ended[:20]]
+    if problems:
+        lines += ["", "## Refused files", ""]
+        lines += [f"- `{_cell(problem)}`" for problem in problems[:most]]
+        lines += [f"- … and {len(problems) - most} more; see `rejected.json`"] if len(problems) > most else []
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _ended(record: JobRecord) -> tuple[str, JobKey]:
+    last = record.last
+    moment = last.ended_at if last is not None and last.ended_at is not None else record.submitted_at
+    return moment.isoformat(), record.key
+
+
+def _row(record: JobRecord) -> str:
+    current = record.current
+    region = current.region if current is not None else ""
+    number = f"a{current.number}" if current is not None else ""
+    gpus = _gpus(record, current)
+    return (
+        f"| {record.key} | {record.phase.value} | {region} | {number} | {gpus} | {_cell(record.why.text if record.why else '')} |"
+    )
+
+
+def _gpus(record: JobRecord, attempt: Attempt | None) -> str:
+    spec = record.spec
+    total = f"{spec.total_gpus}" if spec.nodes == 1 else f"{spec.total_gpus} ({spec.nodes} × {spec.gpu.count})"
+    model = attempt.gpu_model if attempt is not None else None
+    return f"{total} {model}" if model else total
+
+
+def _ended_row(record: JobRecord) -> str:
+    last = record.last
+    region = last.region if last is not None else ""
+    why = _cell(record.why.text if record.why else "")
+    return f"| {record.key} | {record.phase.value} | {region} | {len(record.attempts)} | {why} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("`", "'")
