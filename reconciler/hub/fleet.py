@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from reconciler.hub.reading import Access, Blob, Broken, FileCache, Finding, config_at
-from reconciler.hub.repo_files import Kind, Place, did_you_mean, place_of
+from reconciler.hub.repo_files import Kind, Place, did_you_mean, place_of, printable
 from reconciler.model.base import Model
 from reconciler.model.fleet import Confirmation, Dataset, Link, Links, Team
 from reconciler.model.policy import Policy, Settings
@@ -54,8 +54,8 @@ class Declared:
     in_force: Mapping[Slot, Blob]
     current: frozenset[Slot]
     """Those of which main's own version is in force."""
-    unread: Mapping[Slot, tuple[str, ...]]
-    """Paths on main of which no version is in force: neither main's nor an earlier one is valid."""
+    unread: frozenset[Slot]
+    """What main declares, or tries to, without any version in force: neither main's nor an earlier one is valid."""
     problems: tuple[Problem, ...]
 
     def all_of(self, kind: type[M]) -> dict[str, M]:
@@ -63,7 +63,7 @@ class Declared:
         return {name: value for (_, name), value in self.values.items() if isinstance(value, kind)}
 
     def known(self, kind: Kind) -> frozenset[str]:
-        """Names that main declares, whether their file can be read or not."""
+        """Names that main declares, whether their file can be read or not; '' for files whose name is none."""
         return frozenset(name for each, name in (*self.values, *self.unread) if each is kind)
 
     @property
@@ -93,7 +93,7 @@ def declared(found: Iterable[Found], previous: Mapping[str, str], access: Access
         earlier = _earlier(before[slot], slots[slot][0], access, cache, problems.append) if slot in before else None
         if earlier is not None:
             in_force[slot], values[slot] = before[slot], earlier
-    unread = {slot: tuple(each.path for each in slots[slot]) for slot in failed if slot not in in_force}
+    unread = frozenset(slot for slot in failed if slot not in in_force)
     return Declared(values, in_force, current, unread, tuple(problems))
 
 
@@ -109,22 +109,19 @@ def _by_slot(previous: Mapping[str, str]) -> dict[Slot, Blob]:
 def _candidate(
     files: Sequence[Found], access: Access, cache: FileCache, tell: Callable[[Problem], None]
 ) -> tuple[Blob, Model] | None:
-    """Main's own version, where exactly one file gives it and that one is valid."""
+    """Main's own version, where there is a file that is read and valid; what is wrong with it and with misplaced ones is told."""
     for each in files:
         if each.place.problem is not None:
             tell(each.place.problem)
-    sound = [each for each in files if each.place.problem is None]
-    if len(sound) == 1:
-        blob = (sound[0].path, sound[0].entry.oid)
-        value = config_at(blob, sound[0].place, access, cache)
-        if not isinstance(value, Broken):
-            return blob, value
-        for problem in value.problems:
-            tell(problem)
-    elif sound:
-        for each in sound:
-            others = ", ".join(other.path for other in sound if other is not each)
-            tell(Problem(each.path, 0, 0, "DuplicateName", f"{others} declares the same", "keep one of them"))
+    sound = next((each for each in files if each.place.problem is None), None)
+    if sound is None:
+        return None
+    blob = (sound.path, sound.entry.oid)
+    value = config_at(blob, sound.place, access, cache)
+    if not isinstance(value, Broken):
+        return blob, value
+    for problem in value.problems:
+        tell(problem)
     return None
 
 
@@ -133,7 +130,11 @@ def _earlier(blob: Blob, now: Found, access: Access, cache: FileCache, tell: Cal
         value = config_at(blob, now.place, access, cache)
     except Transient:
         # Main's own blobs are readable, so this one is gone for good (a rewritten history, a new clone).
-        tell(Problem(now.path, 0, 0, "PreviousLost", "the version in force before cannot be read any more", "mend this file"))
+        tell(
+            Problem(
+                printable(now.path), 0, 0, "PreviousLost", "the version in force before cannot be read any more", "mend this file"
+            )
+        )
         return None
     return None if isinstance(value, Broken) else value
 

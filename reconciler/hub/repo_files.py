@@ -51,7 +51,9 @@ FOLDERS = {
     "confirmations": Kind.CONFIRMATION,
 }
 SINGLE_FILES = {"links": Kind.LINKS, "policy": Kind.POLICY, "reconciler": Kind.SETTINGS}
-SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIX = ".yaml"
+SUFFIXES = (SUFFIX, ".yml", ".json")
+"""Ends of a job's file; everything else ends in `.yaml`, so that it can be one file only."""
 
 _NAME_RULE = "use lower-case letters, digits and `-`, at most 63, with a letter or digit at both ends"
 
@@ -69,6 +71,14 @@ def place_of(path: str, entry: TreeEntry) -> Place | None:
     return _place(path, entry, kind)
 
 
+def path_of(kind: Kind, name: str) -> str:
+    """Where the declaration of that kind and name stands."""
+    for folder, each in FOLDERS.items():
+        if each is kind:
+            return f"{folder}/{name}{SUFFIX}"
+    return next(stem for stem, each in SINGLE_FILES.items() if each is kind) + SUFFIX
+
+
 def may_matter(path: str) -> bool:
     """Whether some kind of entry at `path` would be ours: for walking a folder without opening all that is in it."""
     return place_of(path, TreeEntry("", EntryKind.SUBMODULE)) is not None
@@ -83,6 +93,8 @@ def _place(path: str, entry: TreeEntry, kind: Kind) -> Place | None:
         return _link(kind, path) if is_link else _nearly_yaml(path, name, kind)
     if entry.kind is EntryKind.LINK:
         return _link(kind, path)
+    if kind is not Kind.JOB and name.suffix != SUFFIX:
+        return _other_suffix(kind, path, name)
     if kind in SINGLE_FILES.values():
         return Place(kind, "")
     return _job(path) if kind is Kind.JOB else _declaration(path, kind)
@@ -119,9 +131,15 @@ def _nearly_yaml(path: str, name: PurePosixPath, kind: Kind) -> Place | None:
     """A misspelt ending would else be a file that is passed over in silence."""
     suffix = name.suffix.lower()
     if suffix in SUFFIXES or difflib.get_close_matches(suffix, SUFFIXES[:2], 1, 0.8):
-        what = f"a file that ends in {_shown(name.suffix)} is not read"
-        return _refused(kind, path, "BadPath", what, f"end its name in {', '.join(SUFFIXES)}")
+        return _other_suffix(kind, path, name)
     return None
+
+
+def _other_suffix(kind: Kind, path: str, name: PurePosixPath) -> Place:
+    wanted = " or ".join(SUFFIXES) if kind is Kind.JOB else SUFFIX
+    return _refused(
+        kind, path, "BadPath", f"a file that ends in {_shown(name.suffix)} is not read here", f"end its name in {wanted}"
+    )
 
 
 def _nearly_ours(path: str, top: str, below: str) -> Place | None:

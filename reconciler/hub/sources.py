@@ -15,7 +15,7 @@ from typing import Final
 from reconciler.hub.fleet import Declared, Fleet, Found, declared, fleet_of, remarks
 from reconciler.hub.job_rules import Rules, findings_in
 from reconciler.hub.reading import Access, Blob, Broken, Documents, FileCache, Finding, JobFile, job_at, problem_at
-from reconciler.hub.repo_files import Kind, Place, place_of, printable
+from reconciler.hub.repo_files import SUFFIXES, Kind, Place, path_of, place_of, printable
 from reconciler.model.names import JobKey
 from reconciler.model.problem import Problem
 from reconciler.ports import EntryKind, TreeEntry
@@ -41,8 +41,8 @@ class Sources:
     in_force: Mapping[str, str]
     """Path → blob of the version in force of every declaration; the next call's `previous`."""
     unread: frozenset[str]
-    """Paths of declarations that have no valid version at all. With `policy.yaml` here the default policy is in `fleet`, which
-    is not what anybody meant: nothing new should be placed."""
+    """Where declarations should stand that have no valid version at all. With `policy.yaml` here the default policy is in
+    `fleet`, which is not what anybody meant: nothing new should be placed."""
     confirmations: frozenset[str]
     """Commits of main that a person has confirmed."""
 
@@ -89,10 +89,10 @@ def read_sources(
         jobs=jobs,
         fleet=rules.fleet,
         problems=tuple(sorted(problems)),
-        broken=broken | {printable(each.path): None for each in unread_jobs},
+        broken=broken | {printable(each.path): None for each in unread_jobs if each.path.endswith(SUFFIXES)},
         conflicts=conflicts,
         in_force=dict(found.in_force.values()),
-        unread=frozenset(chain.from_iterable(found.unread.values())),
+        unread=frozenset(path_of(*slot) for slot in found.unread),
         confirmations=found.confirmed,
     )
 

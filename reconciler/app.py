@@ -1,0 +1,108 @@
+"""The composition root: which adapter answers which port. No decisions; nothing here is imported by anything but the command."""
+
+import os
+import re
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from reconciler.adapters.clock import SystemClock
+from reconciler.adapters.documents import reader
+from reconciler.adapters.git import BareClone
+from reconciler.adapters.store_probe import probe
+from reconciler.hub.cycle import Hub, HubOptions
+from reconciler.hub.loop import HubLoop
+from reconciler.model.policy import Settings
+from reconciler.model.problem import Invalid
+from reconciler.model.region import StoreAddress
+from reconciler.ports import EntryKind, GitRepository, ObjectStore, Refused
+
+STAGE_IMAGE = "ghcr.io/gpu-reconciler/reconciler:0.1.0"
+"""The image that has this command, for the steps that bring data; an installation names its own."""
+SETTINGS_FILE = "reconciler.yaml"
+
+
+def open_store(address: StoreAddress) -> ObjectStore:
+    """The store at an address. Raises Refused for a scheme that cannot hold reports and grants."""
+    parts = urlsplit(address.url)
+    if parts.scheme == "file":
+        from reconciler.adapters.file_store import FileStore
+
+        folder = Path(unquote(parts.path))
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileStore(folder)
+    if parts.scheme == "s3":
+        from reconciler.adapters.s3_store import S3Store
+
+        return S3Store(parts.netloc, unquote(parts.path), endpoint_url=address.endpoint, region=address.location)
+    raise Refused(f"{address.url}: a store is file:///folder or s3://bucket/prefix")
+
+
+def without_credentials(url: str) -> str:
+    """A repository's URL as it may be published."""
+    return re.sub(r"(?<=://)[^/@\s]+@", "", url)
+
+
+def new_holder() -> str:
+    """A name for this process that no other has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def read_settings(git: GitRepository, main: str) -> Settings:
+    """reconciler.yaml as the main branch has it; the defaults where there is none. Raises Invalid for a broken one."""
+    commit = git.fetch().get(main)
+    entry = git.files(commit).get(SETTINGS_FILE) if commit is not None else None
+    if entry is None or entry.kind is not EntryKind.FILE:
+        return Settings()
+    return reader.read_config(Settings, git.read(entry.oid), SETTINGS_FILE)
+
+
+def store_for(git: GitRepository, main: str, url: str | None) -> ObjectStore:
+    """The hub's and agents' common store: the one named on the command line, else that of reconciler.yaml. Probed."""
+    if url is not None:
+        address: StoreAddress | None = StoreAddress(url=url, endpoint=os.environ.get("RECONCILER_STORE_ENDPOINT"))
+    else:
+        try:
+            address = read_settings(git, main).store
+        except Invalid as error:
+            raise Refused(str(error)) from error
+    if address is None:
+        raise Refused("no store is named: give --store, or `store: {url: …}` in reconciler.yaml")
+    store = open_store(address)
+    probe(store, secrets.token_hex(8))
+    return store
+
+
+def open_repository(url: str, folder: Path) -> BareClone:
+    """The jobs repository, by a bare clone in `folder`."""
+    return BareClone(url, folder)
+
+
+def hub_loop(
+    url: str, folder: Path, store_url: str | None, options: Callable[[HubOptions], HubOptions] = lambda same: same
+) -> HubLoop:
+    """A hub over a repository, ready to run. Raises Transient and Refused where repository or store cannot be used."""
+    git = open_repository(url, folder)
+    chosen = options(HubOptions(holder=new_holder(), repo_url=without_credentials(url), stage_image=STAGE_IMAGE))
+    store = store_for(git, chosen.main, store_url)
+    clock = SystemClock()
+    return HubLoop(Hub(git, store, reader, clock, chosen), clock, git.maintain)
+
+
+def health_of(loop: HubLoop, stale_seconds: float = 120.0) -> tuple[bool, dict[str, Any]]:
+    """Whether the loop is well, and its figures, for /healthz."""
+    health = loop.health
+    age = None if health.last_success_at is None else SystemClock().monotonic() - health.last_success_at
+    good = age is not None and age < stale_seconds
+    return good, {
+        "cycles": health.cycles,
+        "published": health.published,
+        "absorbed_wakeups": health.absorbed,
+        "failures_in_a_row": health.failures_in_a_row,
+        "last_end": health.last_end.value if health.last_end is not None else None,
+        "seconds_since_success": None if age is None else round(age, 1),
+        "trouble": health.trouble,
+    }
