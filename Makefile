@@ -1,0 +1,55 @@
+# Everything sets itself up: the first target that needs it makes .venv from the pins in requirements/constraints.txt.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format schemas golden docs bench pins clean
+
+help: ## what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(READY): pyproject.toml requirements/constraints.txt
+	@echo "setting up $(VENV) (about a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=…")'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/constraints.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY) ## three regions on this machine, jobs pushed to a Git repository; KEEP=1 stays up
+	@$(BIN)/reconciler demo $(if $(KEEP),--keep)
+
+test: check ## everything: checks, and all tests
+	$(PYTEST) -n 2 -m slow
+
+check: $(READY) ## format, lint, layers, types, fast tests: before every commit
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(PYTEST) -n 2 -m "not slow" -q
+
+format: $(READY) ## put the code into its one form
+	$(BIN)/ruff check --quiet --fix .
+	$(BIN)/ruff format --quiet .
+
+schemas: $(READY) ## write schemas/ from the model
+	$(BIN)/python -m reconciler.adapters.schemas
+
+golden: $(READY) ## write the golden trees; read the diff
+	$(BIN)/python -m tests.golden
+
+docs: $(READY) ## write docs/states.md from the table
+	$(BIN)/python -m tests.docs
+
+bench: $(READY) ## figures against design goals, with the machine's load beside them
+	$(BIN)/python -m tests.bench
+
+pins: ## solve the pins anew (needs uv)
+	uv pip compile --quiet --upgrade --no-header --no-annotate --python-version 3.11 pyproject.toml --group dev -o requirements/constraints.txt
+
+clean: ## forget what was set up
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
