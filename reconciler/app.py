@@ -1,38 +1,46 @@
-"""The composition root: which adapter answers which port. No decisions; nothing here is imported by anything but the command."""
+"""The composition root: which adapter answers which port. No decisions; nothing here is imported by anything but the command.
+
+Adapters and loops are imported where they are opened: most commands need one or two of them, and start quicker without the rest.
+"""
 
 import os
 import re
 import secrets
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from pydantic import ValidationError
+
 from reconciler.adapters.clock import SystemClock
-from reconciler.adapters.documents import reader
-from reconciler.adapters.git import BareClone
-from reconciler.adapters.store_probe import probe
-from reconciler.hub.cycle import Hub, HubOptions
-from reconciler.hub.loop import HubLoop
 from reconciler.model.policy import Settings
 from reconciler.model.problem import Invalid
 from reconciler.model.region import StoreAddress
 from reconciler.ports import EntryKind, GitRepository, ObjectStore, Refused
+
+if TYPE_CHECKING:
+    from reconciler.adapters.git import BareClone
+    from reconciler.adapters.webhooks import WebServer
+    from reconciler.hub.cycle import HubOptions
+    from reconciler.hub.loop import HubLoop
 
 STAGE_IMAGE = "ghcr.io/gpu-reconciler/reconciler:0.1.0"
 """The image that has this command, for the steps that bring data; an installation names its own."""
 SETTINGS_FILE = "reconciler.yaml"
 
 
-def open_store(address: StoreAddress) -> ObjectStore:
-    """The store at an address. Raises Refused for a scheme that cannot hold reports and grants."""
+def open_store(address: StoreAddress, *, make: bool = True) -> ObjectStore:
+    """The store at an address; a folder is made, unless `make` is false. Raises Refused for what cannot be a store."""
     parts = urlsplit(address.url)
     if parts.scheme == "file":
         from reconciler.adapters.file_store import FileStore
 
         folder = Path(unquote(parts.path))
-        folder.mkdir(parents=True, exist_ok=True)
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
         return FileStore(folder)
     if parts.scheme == "s3":
         from reconciler.adapters.s3_store import S3Store
@@ -53,38 +61,60 @@ def new_holder() -> str:
 
 def read_settings(git: GitRepository, main: str) -> Settings:
     """reconciler.yaml as the main branch has it; the defaults where there is none. Raises Invalid for a broken one."""
-    commit = git.fetch().get(main)
+    return settings_at(git, git.fetch(), main)
+
+
+def settings_at(git: GitRepository, heads: Mapping[str, str], main: str) -> Settings:
+    """The same, at heads that were fetched before."""
+    from reconciler.adapters.documents import reader
+
+    commit = heads.get(main)
     entry = git.files(commit).get(SETTINGS_FILE) if commit is not None else None
     if entry is None or entry.kind is not EntryKind.FILE:
         return Settings()
     return reader.read_config(Settings, git.read(entry.oid), SETTINGS_FILE)
 
 
+def store_address(url: str | None, settings: Settings) -> StoreAddress | None:
+    """Where the hub's and agents' common store is: as named on the command line, else by reconciler.yaml. Raises Refused."""
+    if url is None:
+        return settings.store
+    try:
+        return StoreAddress(url=url, endpoint=os.environ.get("RECONCILER_STORE_ENDPOINT"))
+    except ValidationError as error:
+        raise Refused(f"{url} is no address of a store; give file:///folder or s3://bucket/prefix") from error
+
+
 def store_for(git: GitRepository, main: str, url: str | None) -> ObjectStore:
     """The hub's and agents' common store: the one named on the command line, else that of reconciler.yaml. Probed."""
-    if url is not None:
-        address: StoreAddress | None = StoreAddress(url=url, endpoint=os.environ.get("RECONCILER_STORE_ENDPOINT"))
-    else:
-        try:
-            address = read_settings(git, main).store
-        except Invalid as error:
-            raise Refused(str(error)) from error
+    from reconciler.adapters.store_probe import probe
+
+    try:
+        address = store_address(url, Settings() if url is not None else read_settings(git, main))
+    except Invalid as error:
+        raise Refused(str(error)) from error
     if address is None:
-        raise Refused("no store is named: give --store, or `store: {url: …}` in reconciler.yaml")
+        raise Refused("no store is named; give --store, or `store: {url: …}` in reconciler.yaml")
     store = open_store(address)
     probe(store, secrets.token_hex(8))
     return store
 
 
-def open_repository(url: str, folder: Path) -> BareClone:
-    """The jobs repository, by a bare clone in `folder`."""
-    return BareClone(url, folder)
+def open_repository(url: str, folder: Path, identity: tuple[str, str] | None = None) -> "BareClone":
+    """The jobs repository, by a bare clone in `folder`. `identity`: name and address of whose commits are made there."""
+    from reconciler.adapters.git import BareClone
+
+    return BareClone(url, folder) if identity is None else BareClone(url, folder, identity=identity)
 
 
 def hub_loop(
-    url: str, folder: Path, store_url: str | None, options: Callable[[HubOptions], HubOptions] = lambda same: same
-) -> HubLoop:
+    url: str, folder: Path, store_url: str | None, options: "Callable[[HubOptions], HubOptions]" = lambda same: same
+) -> "HubLoop":
     """A hub over a repository, ready to run. Raises Transient and Refused where repository or store cannot be used."""
+    from reconciler.adapters.documents import reader
+    from reconciler.hub.cycle import Hub, HubOptions
+    from reconciler.hub.loop import HubLoop
+
     git = open_repository(url, folder)
     chosen = options(HubOptions(holder=new_holder(), repo_url=without_credentials(url), stage_image=STAGE_IMAGE))
     store = store_for(git, chosen.main, store_url)
@@ -92,7 +122,28 @@ def hub_loop(
     return HubLoop(Hub(git, store, reader, clock, chosen), clock, git.maintain)
 
 
-def health_of(loop: HubLoop, stale_seconds: float = 120.0) -> tuple[bool, dict[str, Any]]:
+def set_up_log() -> None:
+    """Log lines go to standard error: for people on a terminal, as JSON everywhere else."""
+    import structlog
+
+    on_terminal = sys.stderr.isatty()
+    last = structlog.dev.ConsoleRenderer() if on_terminal else structlog.processors.JSONRenderer()
+    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
+    plain = () if on_terminal else (structlog.processors.format_exc_info,)
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, stamp, *plain, last],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def hub_server(loop: "HubLoop", webhook_secrets: Sequence[str], host: str, port: int) -> "WebServer":
+    """Webhooks and /healthz of a hub's loop, ready to be started."""
+    from reconciler.adapters.webhooks import WebServer, application
+
+    return WebServer(application(webhook_secrets, loop.wakeups.wake, lambda: health_of(loop)), host, port)
+
+
+def health_of(loop: "HubLoop", stale_seconds: float = 120.0) -> tuple[bool, dict[str, Any]]:
     """Whether the loop is well, and its figures, for /healthz."""
     health = loop.health
     age = None if health.last_success_at is None else SystemClock().monotonic() - health.last_success_at

@@ -11,7 +11,7 @@ from enum import Enum
 
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
-from reconciler.hub.decide import Outcome, World, decide
+from reconciler.hub.decide import Memory, Outcome, World, decide
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
@@ -32,6 +32,7 @@ from reconciler.hub.sources import Documents
 from reconciler.model.names import JobKey, digest, placement_path, proposal_branch, region_branch
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
+from reconciler.model.region import Region
 from reconciler.ports import Clock, Conflict, GitRepository, ObjectStore, Refused, Transient
 
 TRIES = 5
@@ -93,6 +94,7 @@ class Hub:
         self._closed = ClosedBranches(clock.monotonic)
         self._regions: frozenset[str] = frozenset()
         self._unproposed: frozenset[JobKey] = frozenset()
+        self._memory = Memory()
         self._quiet: tuple[object, float] | None = None
 
     @property
@@ -197,10 +199,10 @@ class Hub:
 
     def _settled(self, world: World, seen: GitSeen, now: datetime) -> tuple[Outcome, Rendered]:
         """The decisions, without those whose manifests cannot be made."""
-        outcome = decide(world, now)
+        outcome = decide(world, now, self._memory)
         open_branches = {name: paths for name, paths in seen.manifests.items() if name not in world.closed}
         regions = {name: region for name, region in seen.sources.fleet.regions.items() if name not in world.closed}
-        rendered = manifest_changes(outcome.records, regions, open_branches, self._options.stage_image)
+        rendered = self._rendered(outcome.records, regions, open_branches, seen)
         if not rendered.refused:
             return outcome, rendered
         records = dict(outcome.records)
@@ -208,7 +210,17 @@ class Hub:
             records[key] = _unplaced(records[key], because(Why.START_REFUSED, message=rendered.refused[key]))
         kept = {key: placement for key, placement in outcome.placements.items() if key not in rendered.refused}
         outcome = replace(outcome, records=records, placements=kept)
-        return outcome, manifest_changes(records, regions, open_branches, self._options.stage_image)
+        return outcome, self._rendered(records, regions, open_branches, seen)
+
+    def _rendered(
+        self,
+        records: Mapping[JobKey, JobRecord],
+        regions: Mapping[str, Region],
+        present: Mapping[str, frozenset[str]],
+        seen: GitSeen,
+    ) -> Rendered:
+        self._memory.index.update(records, seen.sources.fleet.policy)
+        return manifest_changes(records, self._memory.index, regions, present, self._options.stage_image)
 
     def _publication(
         self, world: World, seen: GitSeen, outcome: Outcome, rendered: Rendered, now: datetime
@@ -225,7 +237,8 @@ class Hub:
             refusals=self._closed.refusals(seen.ledger.hub.refusals, now),
         )
         notices = [*troubles, *_suspicious(world.suspicion)]
-        blobs = status_blobs(self._git, world, outcome, hub, notices, now)
+        blobs, fresh = status_blobs(self._git, world, outcome, hub, notices, now)
+        self._eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:
             subject = f"Record {len(events)} changes" if len(events) != 1 else events[0][:72]
             publication.add(seen.branches.status, blobs, seen.heads.get(seen.branches.status), subject, events)
@@ -275,7 +288,8 @@ class Hub:
     def _grant(self, records: Mapping[JobKey, JobRecord], world: World, heads: Mapping[str, str], term: int) -> tuple[str, ...]:
         """Write what the published ledger lets run; one region's trouble never stops the others."""
         troubles: list[str] = []
-        wanted = due(records, self._regions, self._reports.seen, world.sources.fleet.policy)
+        self._memory.index.update(records, world.sources.fleet.policy)
+        wanted = due(self._memory.index, self._regions, self._reports.seen)
         for name, what in wanted.items():
             try:
                 self._granting.write(name, what, heads.get(region_branch(name)), term, self._reports.seen.get(name))

@@ -4,24 +4,25 @@ The order is fixed: what the regions report and main says moves each job's recor
 placements is honoured or refused (review.py); then the pass places what waits (planning/plan.py). The outputs are values.
 """
 
-import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from reconciler.hub.intents import intents
+from reconciler.hub.index import Index, job_view
+from reconciler.hub.intents import intent_for
 from reconciler.hub.ledger import Ledger, Suspicion
 from reconciler.hub.regions import RegionSeen
-from reconciler.hub.review import NeverIn, PlacementFile, approval_needed, approved_region, review
-from reconciler.hub.sources import Fleet, Sources
-from reconciler.model.attempt import HOLDS_GPUS, Attempt, State
+from reconciler.hub.review import NeverIn, PlacementFile, approval_needed, review
+from reconciler.hub.sources import Sources
+from reconciler.hub.steady import Steady
+from reconciler.model.attempt import Attempt, State
 from reconciler.model.attempt import Outcome as HowEnded
 from reconciler.model.names import JobKey, attempt_name, manifest_path, proposal_branch
 from reconciler.model.placement import DecisionView, Placement
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.planning.decisions import Candidate, Impossible, Place, Wait
-from reconciler.planning.lifecycle import NOTHING_SEEN, Intent, Seen, admit, advance, avoided_regions, settle
+from reconciler.planning.lifecycle import NOTHING_SEEN, Seen, admit, advance, settle
 from reconciler.planning.override import never_in
 from reconciler.planning.plan import plan, refused_view
 from reconciler.planning.records import (
@@ -29,11 +30,10 @@ from reconciler.planning.records import (
     grant,
     next_number,
     run_limit,
-    run_seconds_used,
     with_attempt,
     withdraw,
 )
-from reconciler.planning.snapshot import Holding, JobView, RegionView, Snapshot
+from reconciler.planning.snapshot import RegionView, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,27 @@ class Outcome:
     """What happened, a line each, for the commit message."""
 
 
-def decide(world: World, now: datetime) -> Outcome:
+@dataclass(slots=True)
+class Memory:
+    """What makes a cycle cheap after the one before. May vanish at any time; nothing hangs on it."""
+
+    index: Index = field(default_factory=Index)
+    steady: Steady = field(default_factory=Steady)
+
+
+def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome:
     """The records and placements after this cycle."""
-    advanced = _advanced(world, now)
-    asked = _never_in(world, advanced)
-    records = {key: _reviewed(record, world, asked, now) for key, record in advanced.items()}
-    snapshot = snapshot_of(world, records)
+    memory = memory or Memory()
+    policy = world.sources.fleet.policy
+    records = _advanced(world, memory.steady, now)
+    memory.index.update(records, policy)
+    for key in [*world.placements, *world.declined]:
+        if key in records:
+            records[key] = _reviewed(records[key], world, memory.index, now)
+    memory.index.update(records, policy)
     placements: dict[JobKey, Placement] = {}
     proposals: dict[JobKey, Placement] = {}
-    for decision in plan(snapshot, now):
+    for decision in plan(snapshot_of(world, memory.index), now):
         record = records[decision.key]
         if isinstance(decision, Place):
             record, placement, proposed = _placed(record, decision, world, now)
@@ -94,23 +106,29 @@ def decide(world: World, now: datetime) -> Outcome:
 # ---- records ------------------------------------------------------------------------------------------------------
 
 
-def _advanced(world: World, now: datetime) -> dict[JobKey, JobRecord]:
+def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRecord]:
     policy = world.sources.fleet.policy
-    old = world.ledger.records
+    old, jobs, conflicts = world.ledger.records, world.sources.jobs, world.sources.conflicts
+    steady.under(policy)
+    steady.keep_only(old)
     corrupt = {path.removeprefix("jobs/").removesuffix(".json") for path in world.ledger.corrupt}
     records: dict[JobKey, JobRecord] = {}
-    for key, intent in intents(old, world.sources, world.suspicion).items():
-        record = old.get(key)
-        if record is None:
-            # A record that cannot be read may be of a job that runs: it is left alone until a person has looked.
-            if intent.wanted is not None and str(key) not in corrupt:
-                records[key] = settle(admit(key, intent.wanted, now), policy, now)
-            continue
-        if not record.live and intent == Intent(None) and record.source is None:
+    for key, record in old.items():
+        file = jobs.get(key)
+        seen = _seen(record, world)
+        sound = file is not None and world.suspicion is None and key not in conflicts
+        if sound and file is not None and steady.holds(record, file, seen, now):
             records[key] = record
             continue
-        after = advance(record, intent, _seen(record, world), policy, now)
-        records[key] = record if after == record else after
+        after = advance(record, intent_for(key, record, world.sources, world.suspicion), seen, policy, now)
+        records[key] = after if after != record else record
+        if sound and file is not None and after == record:
+            steady.note(record, file, seen, policy)
+    for key in jobs.keys() - old.keys():
+        # A record that cannot be read may be of a job that runs: it is left alone until a person has looked.
+        intent = intent_for(key, None, world.sources, world.suspicion)
+        if intent.wanted is not None and str(key) not in corrupt:
+            records[key] = settle(admit(key, intent.wanted, now), policy, now)
     return records
 
 
@@ -120,18 +138,23 @@ def _seen(record: JobRecord, world: World) -> Seen:
     if attempt is None or region is None:
         return NOTHING_SEEN
     version = world.withdrawn_at.get(attempt.name)
-    path = manifest_path(record.team, attempt.name)
-    refused = next((said for where, said in region.sync_errors.items() if path.endswith(where) or attempt.name in where), None)
     without_it = version is not None and region.grants_version >= version
+    refused = _refused(record.team, attempt, region.sync_errors) if region.sync_errors else None
     return Seen(region.workloads.get(attempt.name), without_it, refused)
 
 
-def _reviewed(record: JobRecord, world: World, asked: NeverIn, now: datetime) -> JobRecord:
+def _refused(team: str, attempt: Attempt, errors: Mapping[str, str]) -> str | None:
+    """What the sync engine says against the attempt's manifest, which it names by file or by object."""
+    path = manifest_path(team, attempt.name)
+    return next((said for where, said in errors.items() if path.endswith(where) or attempt.name in where), None)
+
+
+def _reviewed(record: JobRecord, world: World, index: Index, now: datetime) -> JobRecord:
     if record.key in world.declined and record.current is not None and record.current.state is State.PROPOSED:
         record = _declined(record, now)
     if record.key not in world.placements:
-        return record
-    after = review(record, world.placements[record.key], asked, now)
+        return settle(record, world.sources.fleet.policy, now)
+    after = review(record, world.placements[record.key], _never_in(world, index), now)
     return record if after is record else settle(after, world.sources.fleet.policy, now)
 
 
@@ -140,12 +163,9 @@ def _declined(record: JobRecord, now: datetime) -> JobRecord:
     return after.model_copy(update={"placement": after.placement.model_copy(update={"declined": after.run_hash})})
 
 
-def _never_in(world: World, records: Mapping[JobKey, JobRecord]) -> NeverIn:
-    # Few cycles have a person's word to judge, and only those pay for this snapshot.
-    made = functools.cache(lambda: snapshot_of(world, records))
-
+def _never_in(world: World, index: Index) -> NeverIn:
     def ask(record: JobRecord, region: str) -> Reason | None:
-        snapshot = made()
+        snapshot = snapshot_of(world, index)
         return never_in(job_view(record, run_limit(record.spec, snapshot.policy)), region, snapshot)
 
     return ask
@@ -154,65 +174,21 @@ def _never_in(world: World, records: Mapping[JobKey, JobRecord]) -> NeverIn:
 # ---- the pass -----------------------------------------------------------------------------------------------------
 
 
-def snapshot_of(world: World, records: Mapping[JobKey, JobRecord]) -> Snapshot:
+def snapshot_of(world: World, index: Index) -> Snapshot:
     """What the pass decides from: the fleet, what is held in it, and the jobs that want an attempt."""
     fleet = world.sources.fleet
-    holdings: dict[str, list[Holding]] = {}
-    used: dict[str, int] = {}
-    pending: list[JobView] = []
-    for record in records.values():
-        attempt = record.current
-        if attempt is not None and attempt.state in HOLDS_GPUS:
-            holdings.setdefault(attempt.region, []).append(_holding(record, attempt, fleet))
-            used[record.team] = used.get(record.team, 0) + attempt.total_gpus
-        if wants_attempt(record):
-            pending.append(job_view(record, run_limit(record.spec, fleet.policy)))
     regions = {
         name: RegionView(
             region,
             seen.facts if (seen := world.regions.get(name)) is not None else None,
             world.ages.get(name),
-            tuple(holdings.get(name, ())),
+            index.holdings(name),
             world.closed.get(name),
         )
         for name, region in sorted(fleet.regions.items())
     }
-    if "policy.yaml" in world.sources.unread:
-        pending = []
-    return Snapshot(regions, fleet.links, fleet.datasets, fleet.teams, fleet.policy, tuple(pending), used)
-
-
-def wants_attempt(record: JobRecord) -> bool:
-    """Whether the pass is to place it: it waits, or a person has approved its proposal."""
-    current = record.current
-    if current is None:
-        return record.phase in (Phase.PENDING, Phase.IMPOSSIBLE)
-    return current.state is State.PROPOSED and approved_region(record) == current.region
-
-
-def _holding(record: JobRecord, attempt: Attempt, fleet: Fleet) -> Holding:
-    expected = _expected_seconds(record, run_limit(record.spec, fleet.policy))
-    since = attempt.started_at or attempt.granted_at or attempt.placed_at
-    ends = since + timedelta(seconds=expected) if since is not None and expected is not None else None
-    return Holding(attempt.name, attempt.nodes, attempt.needs, attempt.gpu_model, ends)
-
-
-def _expected_seconds(record: JobRecord, limit: int | None) -> int | None:
-    whole = record.spec.expected_runtime_seconds or limit
-    return None if whole is None else max(0, whole - int(run_seconds_used(record)))
-
-
-def job_view(record: JobRecord, limit: int | None) -> JobView:
-    """The job as the pass sees it. `limit`: its run time over all attempts, in seconds."""
-    return JobView(
-        key=record.key,
-        spec=record.spec,
-        submitted_at=record.submitted_at,
-        pin=approved_region(record),
-        veto=frozenset(record.placement.veto),
-        avoid=avoided_regions(record),
-        run_seconds=_expected_seconds(record, limit),
-    )
+    pending = () if "policy.yaml" in world.sources.unread else tuple(index.pending.values())
+    return Snapshot(regions, fleet.links, fleet.datasets, fleet.teams, fleet.policy, pending, index.used_gpus)
 
 
 def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> tuple[JobRecord, Placement | None, bool]:
@@ -296,9 +272,9 @@ def _codes(reasons: Mapping[str, Reason]) -> dict[str, str]:
 
 
 def _events(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> Iterable[str]:
-    for key in sorted(after):
+    for key in sorted(key for key, new in after.items() if before.get(key) is not new):
         old, new = before.get(key), after[key]
-        if old is new or (old is not None and old.phase is new.phase and old.last == new.last):
+        if old is not None and old.phase is new.phase and old.last == new.last:
             continue
         where = f" in {new.last.region}" if new.last is not None and new.current is not None else ""
         why = f": {new.why.text}" if new.why is not None and new.phase not in (Phase.RUNNING, Phase.STARTING) else ""

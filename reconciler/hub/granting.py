@@ -10,13 +10,9 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from reconciler.hub.index import Index
 from reconciler.hub.regions import RegionSeen
-from reconciler.model.attempt import MAY_RUN, State
 from reconciler.model.grants import Grant, Grants, Lease, grants_key, lease_key
-from reconciler.model.names import JobKey
-from reconciler.model.policy import Policy
-from reconciler.model.record import JobRecord
-from reconciler.planning.records import run_seconds_left
 from reconciler.ports import Conflict, ObjectStore, Refused
 
 
@@ -29,44 +25,20 @@ class Due:
     forget: tuple[str, ...]
 
 
-def due(
-    records: Mapping[JobKey, JobRecord], regions: Iterable[str], seen: Mapping[str, RegionSeen], policy: Policy
-) -> dict[str, Due]:
+def due(index: Index, regions: Iterable[str], seen: Mapping[str, RegionSeen]) -> dict[str, Due]:
     """What every region's grants should say, from the published ledger. Regions with attempts but no declaration are in it."""
-    attempts: dict[str, list[Grant]] = {name: [] for name in regions}
-    stopping: dict[str, set[str]] = {}
-    alive: set[str] = set()
-    for record in records.values():
-        attempt = record.current
-        if attempt is None:
-            continue
-        alive.add(attempt.name)
-        if attempt.state in MAY_RUN:
-            grant = Grant(
-                attempt=attempt.name,
-                team=record.team,
-                job_id=record.job_id,
-                nodes=attempt.nodes,
-                run_seconds=run_seconds_left(record, policy),
-            )
-            attempts.setdefault(attempt.region, []).append(grant)
-        elif attempt.state is State.STOPPING:
-            stopping.setdefault(attempt.region, set()).add(attempt.name)
     return {
-        name: Due(
-            tuple(sorted(attempts.get(name, ()), key=lambda grant: grant.attempt)),
-            frozenset(stopping.get(name, ())),
-            tuple(sorted(_left_over(seen.get(name), alive))),
-        )
-        for name in sorted(attempts.keys() | stopping.keys())
+        name: Due(index.grants(name), index.stopping(name), tuple(sorted(_left_over(name, seen.get(name), index))))
+        for name in sorted({*regions, *index.regions()})
     }
 
 
-def _left_over(region: RegionSeen | None, alive: set[str]) -> list[str]:
+def _left_over(name: str, region: RegionSeen | None, index: Index) -> list[str]:
     """Objects of ours that the region's branch does not have any more and the ledger has done with."""
     if region is None:
         return []
-    return [name for name, work in region.workloads.items() if name not in alive and work.left_over and work.state != "Absent"]
+    left = [attempt for attempt, work in region.workloads.items() if work.left_over and work.state != "Absent"]
+    return [attempt for attempt in left if not index.is_alive(name, attempt)]
 
 
 class Granting:

@@ -4,7 +4,6 @@ Mass disappearance is an accident until a person confirms it: a main that is gon
 more than a share of the live jobs gone in one step, stops nothing. A file that is broken or doubled leaves its job as it is.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -30,10 +29,12 @@ class MainSeen:
 
 def suspicion_of(ledger: Ledger, sources: Sources, main: MainSeen, now: datetime) -> Suspicion | None:
     """Why main is not to be believed; None where it is, or where a person has confirmed what it says."""
-    live = {key for key, record in ledger.records.items() if record.live and record.source is not None}
-    gone = {key for key in live if surely_gone(key, ledger.records[key], sources)}
-    edited = sum(key in sources.jobs and sources.jobs[key].run_hash != ledger.records[key].run_hash for key in live)
-    kind = _kind(len(gone), edited, len(live), main, sources)
+    live = [key for key in ledger.records.keys() - sources.jobs.keys() if _counts(ledger.records[key])]
+    gone = [key for key in live if surely_gone(key, ledger.records[key], sources)]
+    if not gone and not main.rewound and main.commit is not None:
+        return None
+    present = sum(_counts(ledger.records[key]) for key in ledger.records.keys() & sources.jobs.keys())
+    kind = _kind(len(gone), _edited(ledger, sources), present + len(live), main, sources)
     if kind is None:
         return None
     before = ledger.hub.suspicion
@@ -44,7 +45,18 @@ def suspicion_of(ledger: Ledger, sources: Sources, main: MainSeen, now: datetime
     same = before is not None and before.kind == kind and before.gone >= len(gone)
     if before is not None and same:
         return before
-    return Suspicion(main=main.commit or "", kind=kind, gone=len(gone), live=len(live), since=now)
+    return Suspicion(main=main.commit or "", kind=kind, gone=len(gone), live=present + len(live), since=now)
+
+
+def _counts(record: JobRecord) -> bool:
+    """Whether a missing file would stop something."""
+    return record.live and record.source is not None
+
+
+def _edited(ledger: Ledger, sources: Sources) -> int:
+    """Live jobs that main wants to run otherwise than the ledger has it."""
+    both = ledger.records.keys() & sources.jobs.keys()
+    return sum(_counts(ledger.records[key]) and sources.jobs[key].run_hash != ledger.records[key].run_hash for key in both)
 
 
 Kind = Literal["gone", "unreadable", "rewound"]
@@ -93,9 +105,3 @@ def intent_for(key: JobKey, record: JobRecord | None, sources: Sources, suspicio
 
 def _doubt(suspicion: Suspicion) -> Reason:
     return because(Why.SOURCE_SUSPICIOUS, gone=suspicion.gone, live=suspicion.live)
-
-
-def intents(records: Mapping[JobKey, JobRecord], sources: Sources, suspicion: Suspicion | None) -> dict[JobKey, Intent]:
-    """The intent for every job that main or the ledger knows."""
-    keys = records.keys() | sources.jobs.keys()
-    return {key: intent_for(key, records.get(key), sources, suspicion) for key in keys}

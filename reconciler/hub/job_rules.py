@@ -64,7 +64,7 @@ def _wrong_regions(spec: JobSpec, known: frozenset[str]) -> Iterator[Finding]:
     """Only names that are probably misspelt. A misspelt denial refuses the job: it would run where it must not."""
     for field, names in (("allowed_regions", spec.allowed_regions or ()), ("denied_regions", spec.denied_regions)):
         for index, name in enumerate(names):
-            if name not in known and did_you_mean(name, known):
+            if name not in known and did_you_mean(name, known, likeness=0.8):
                 yield unknown((field, index), "region", name, known, refuses=field == "denied_regions")
 
 

@@ -8,11 +8,11 @@ from reconciler.hub.ledger import Ledger, LedgerCache, read_ledger
 from reconciler.hub.outputs import MANIFESTS
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Documents, ParseCache, Sources, read_sources
-from reconciler.model.attempt import State
 from reconciler.model.names import JobKey, placement_path, proposal_branch
 from reconciler.model.placement import Placement
 from reconciler.model.policy import Branches
 from reconciler.model.problem import Invalid
+from reconciler.model.record import Phase
 from reconciler.ports import EntryKind, GitRepository
 
 REGION = "region/"
@@ -63,7 +63,7 @@ class GitEyes:
             unproposed=frozenset(
                 key
                 for key, record in ledger.records.items()
-                if record.current is not None and record.current.state is State.PROPOSED and proposal_branch(key) not in heads
+                if record.phase is Phase.PROPOSED and proposal_branch(key) not in heads
             ),
         )
 

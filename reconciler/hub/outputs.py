@@ -7,8 +7,9 @@ never edited; and only those are removed whose attempt has ended in the ledger. 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from reconciler.model.attempt import RENDERED, Attempt, State
-from reconciler.model.names import JobKey, manifest_path, record_path
+from reconciler.hub.index import Index
+from reconciler.model.attempt import Attempt
+from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord
 from reconciler.model.region import Region
 from reconciler.rendering.check import problems
@@ -33,19 +34,19 @@ class Rendered:
 
 def manifest_changes(
     records: Mapping[JobKey, JobRecord],
+    index: Index,
     regions: Mapping[str, Region],
     present: Mapping[str, frozenset[str]],
     stage_image: str,
 ) -> Rendered:
     """What every region's branch lacks or has too much. `present`: the manifests that stand on each branch now."""
-    wanted, ended = _by_region(records)
     changes: dict[str, Changes] = {}
     refused: dict[JobKey, str] = {}
     for region in sorted(regions.keys() | present.keys()):
-        there = present.get(region, frozenset())
-        branch: Changes = dict.fromkeys(sorted(there & ended.get(region, set())))
-        lacking = {path: record for path, record in wanted.get(region, {}).items() if path not in there}
-        for path, record in sorted(lacking.items() if region in regions else ()):
+        there, wanted = present.get(region, frozenset()), index.manifests(region)
+        branch: Changes = dict.fromkeys(sorted(path for path in there - wanted.keys() if index.may_leave(region, path)))
+        for path in sorted(wanted.keys() - there if region in regions else ()):
+            record = records[wanted[path]]
             made = _rendered(record, regions[region], stage_image)
             if isinstance(made, str):
                 refused[record.key] = made
@@ -54,20 +55,6 @@ def manifest_changes(
         if branch:
             changes[region] = branch
     return Rendered(changes, refused)
-
-
-def _by_region(records: Mapping[JobKey, JobRecord]) -> tuple[dict[str, dict[str, JobRecord]], dict[str, set[str]]]:
-    """Per region: the manifests that must stand, with their jobs; and those whose attempts have ended."""
-    wanted: dict[str, dict[str, JobRecord]] = {}
-    ended: dict[str, set[str]] = {}
-    for record in records.values():
-        for attempt in record.attempts:
-            path = manifest_path(record.team, attempt.name)
-            if attempt.state in RENDERED:
-                wanted.setdefault(attempt.region, {})[path] = record
-            elif attempt.state is not State.PROPOSED:
-                ended.setdefault(attempt.region, set()).add(path)
-    return wanted, ended
 
 
 def _rendered(record: JobRecord, region: Region, stage_image: str) -> bytes | str | None:
@@ -101,9 +88,9 @@ def rendering_of(record: JobRecord, attempt: Attempt, region: Region, stage_imag
     )
 
 
-def changed_records(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> list[tuple[str, JobRecord]]:
-    """Path and record of every job that is new or different."""
-    return [(record_path(key), record) for key, record in sorted(after.items()) if before.get(key) is not record]
+def changed_records(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> list[JobRecord]:
+    """The record of every job that is new or different, in the order of their names."""
+    return [after[key] for key in sorted(key for key, record in after.items() if before.get(key) is not record)]
 
 
 def message(subject: str, lines: Iterable[str], trailers: Mapping[str, str], most: int = 20) -> str:

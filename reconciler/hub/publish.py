@@ -24,10 +24,10 @@ from reconciler.hub.ledger import (
 )
 from reconciler.hub.outputs import SENTINEL, Changes, changed_records, message
 from reconciler.hub.regions import RegionSeen
-from reconciler.model.names import JobKey, placement_path, proposal_branch
+from reconciler.model.names import JobKey, placement_path, proposal_branch, record_path
 from reconciler.model.placement import Placement
 from reconciler.model.policy import Branches
-from reconciler.model.record import Phase
+from reconciler.model.record import JobRecord, Phase
 from reconciler.ports import CommitWords, GitRepository, RefUpdate
 from reconciler.rendering.branch import METADATA_PATH, README_PATH, hydrator_metadata, region_readme, sentinel
 from reconciler.rendering.records import placement_file, status_page
@@ -114,12 +114,14 @@ def placement_blobs(git: GitRepository, placements: Mapping[JobKey, Placement]) 
 
 def status_blobs(
     git: GitRepository, world: World, outcome: Outcome, hub: HubFile, notices: Sequence[str], now: datetime
-) -> dict[str, str | None]:
-    """Path → blob of everything on the status branch that may have changed."""
+) -> tuple[dict[str, str | None], dict[str, JobRecord]]:
+    """Path → blob of everything on the status branch that may have changed, and the changed records by their new blobs."""
     ledger = world.ledger
-    blobs: dict[str, str | None] = {
-        path: git.write_blob(written(record)) for path, record in changed_records(ledger.records, outcome.records)
-    }
+    blobs: dict[str, str | None] = {}
+    fresh: dict[str, JobRecord] = {}
+    for record in changed_records(ledger.records, outcome.records):
+        blob = blobs[record_path(record.key)] = git.write_blob(written(record))
+        fresh[blob] = record
     rejected = rejected_file(world, now)
     if rejected != ledger.rejected:
         blobs[REJECTED_FILE] = git.write_blob(written(rejected))
@@ -132,7 +134,7 @@ def status_blobs(
         blobs[HUB_FILE] = git.write_blob(written(hub))
         shown = [f"{each.path}:{each.line}:{each.column}: {each.code}: {each.what}; {each.todo}" for each in rejected.problems]
         blobs[README_FILE] = git.write_blob(status_page(outcome.records, shown, notices))
-    return blobs
+    return blobs, fresh
 
 
 def _telling(hub: HubFile) -> HubFile:

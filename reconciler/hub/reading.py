@@ -126,22 +126,24 @@ def problem_at(blob: Blob, finding: Finding, access: Access, cache: FileCache) -
 
 def _job(blob: Blob, place: Place, access: Access) -> JobFile | Broken:
     path, oid = blob
+    if place.problem is not None and not place.name:
+        return Broken((place.problem,))
     too_large = _too_large(blob, access)
     if too_large is not None:
         return Broken((place.problem or too_large,))
     body = access.read(oid)
-    if place.problem is None:
-        try:
-            spec = access.documents.read_job(body, path)
-        except Invalid as refused:
-            return Broken(refused.problems, _key(place, body))
-        return JobFile(JobKey(place.name, spec.job_id), spec, path, oid, run_hash(place.name, spec))
-    return Broken((place.problem,), _key(place, body))
+    if place.problem is not None:
+        return Broken((place.problem,), _key(place, body))
+    try:
+        spec = access.documents.read_job(body, path)
+    except Invalid as refused:
+        return Broken(refused.problems, _key(place, body))
+    return JobFile(JobKey(place.name, spec.job_id), spec, path, oid, run_hash(place.name, spec))
 
 
 def _key(place: Place, body: bytes) -> JobKey | None:
     job_id = named_job(body)
-    return JobKey(place.name, job_id) if place.name and job_id else None
+    return JobKey(place.name, job_id) if job_id else None
 
 
 def _config(blob: Blob, place: Place, access: Access, cache: FileCache) -> Model | Broken:

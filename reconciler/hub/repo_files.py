@@ -214,6 +214,6 @@ def named_job(body: bytes) -> str | None:
     return None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` is probably a misspelling of."""
-    return next(iter(difflib.get_close_matches(name, sorted(known), 1, 0.8)), None)
+def did_you_mean(name: str, known: Iterable[str], likeness: float = 0.7) -> str | None:
+    """The known name that `name` may be a misspelling of; `likeness` from 0 to 1, as difflib counts."""
+    return next(iter(difflib.get_close_matches(name, sorted(known), 1, likeness)), None)

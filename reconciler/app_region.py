@@ -1,0 +1,148 @@
+"""Wiring of a region on one machine: local cluster, local sync engine, and the regional agent beside them.
+
+The agent is the one that runs against Kubernetes; only what it talks to is local. The nodes are those that the region's file
+declares. Killed at any moment, the next start in the same folder goes on, with the programs that still run.
+"""
+
+import os
+import secrets
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from reconciler.adapters.clock import SystemClock
+from reconciler.adapters.documents import reader
+from reconciler.adapters.local import LocalCluster, LocalSync, NodeSpec, ProcessRuntime, ProcessSettings
+from reconciler.adapters.local import Settings as ClusterSettings
+from reconciler.agent.loop import Agent
+from reconciler.agent.settings import Settings
+from reconciler.app import open_repository, store_for
+from reconciler.model.base import matches_name
+from reconciler.model.gpu import parse_model
+from reconciler.model.names import region_branch
+from reconciler.model.problem import Invalid
+from reconciler.model.quantity import whole
+from reconciler.model.region import NodePool, Region
+from reconciler.ports import EntryKind, GitRepository, Refused, Transient
+
+MIB = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class RegionOptions:
+    """How a local region is run. `images`: patterns of images that can be pulled here; durations in seconds."""
+
+    name: str
+    repo: str
+    folder: Path
+    store: str | None = None
+    main: str = "main"
+    images: Sequence[str] = ("*",)
+    poll_seconds: float = 1.0
+    agent: Settings = field(default_factory=Settings)
+
+
+class LocalRegion:
+    """A region on one machine, ready to run."""
+
+    def __init__(self, options: RegionOptions) -> None:
+        """Raises Refused for a region that main does not declare, Transient where repository or store do not answer."""
+        git = open_repository(options.repo, options.folder / "clone")
+        store = store_for(git, options.main, options.store)
+        region, teams = _declared(git, options)
+        clock = SystemClock()
+        runtime = ProcessRuntime(options.folder / "pods", _processes(options.folder))
+        settings = ClusterSettings(region.name, teams, options.images)
+        self._cluster = LocalCluster(options.folder / "cluster", nodes_of(region), runtime, clock, settings)
+        self._sync = LocalSync(self._cluster, git, region_branch(region.name), clock, options.poll_seconds)
+        self._agent = Agent(region.name, self._cluster, self._sync, store, clock, options.agent, secrets.token_hex(8))
+        self._clock = clock
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._log = structlog.get_logger("region").bind(region=region.name)
+
+    def stop(self) -> None:
+        """End the loops; programs that run go on, and the next start in the folder finds them."""
+        self._stop.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """Let the region live until `stop`. Blocks."""
+        living = threading.Thread(target=self._live, name="cluster", daemon=True)
+        living.start()
+        self._log.info("region started")
+        try:
+            self._agent.run(self._stop, self._wake)
+        finally:
+            living.join(10)
+            self._cluster.close()
+
+    def _live(self) -> None:
+        while not self._stop.is_set():
+            try:
+                changed = self._cluster.step()
+                changed = self._sync.step() or changed
+            except (Transient, Refused) as error:
+                self._log.warning("trouble", what=str(error))
+                changed = False
+                self._stop.wait(1.0)
+            if changed:
+                self._wake.set()
+            dues = [due for due in (self._cluster.next_due(), self._sync.next_due()) if due is not None]
+            self._stop.wait(min(max(min(dues) - self._clock.monotonic(), 0.02), 0.2))
+
+
+def _processes(folder: Path) -> ProcessSettings:
+    """What programs find: this interpreter first on PATH, so that `python3` and `reconciler` are those of the installation."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return ProcessSettings({"PATH": path, "LANG": "C.UTF-8"}, folder / "secrets", folder / "claims")
+
+
+def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple[str, ...]]:
+    """The region as main declares it, and the teams, whose namespaces it has."""
+    if not matches_name(options.name):
+        raise Refused(f"{options.name!r} is no name of a region")
+    commit = git.fetch().get(options.main)
+    if commit is None:
+        raise Refused(f"the repository has no branch {options.main}")
+    files = git.files(commit)
+    path = f"regions/{options.name}.yaml"
+    entry = files.get(path)
+    if entry is None or entry.kind is not EntryKind.FILE:
+        raise Refused(f"{path} is not on {options.main}; declare the region there first")
+    try:
+        region = reader.read_config(Region, git.read(entry.oid), path)
+    except Invalid as error:
+        raise Refused(str(error)) from error
+    teams = {file.split("/")[1] for file in files if file.startswith("jobs/") and file.count("/") > 1}
+    teams |= {Path(file).stem for file in files if file.startswith("teams/")}
+    return region, tuple(sorted(team for team in teams if matches_name(team)))
+
+
+def nodes_of(region: Region) -> tuple[NodeSpec, ...]:
+    """The nodes that a region's file declares."""
+    return tuple(_node(pool, number) for pool in region.node_pools for number in range(1, pool.nodes + 1))
+
+
+def _node(pool: NodePool, number: int) -> NodeSpec:
+    vram = whole(pool.gpu_memory) // MIB if pool.gpu_memory is not None else _usual_vram(pool.gpu_model)
+    return NodeSpec(
+        name=f"{pool.name}-{number}",
+        gpus=pool.gpus,
+        product=pool.gpu_model or "",
+        driver=pool.driver or "",
+        vram_mib=vram,
+        cpu=pool.cpu,
+        memory=pool.memory,
+        extended={"rdma/hca": 8} if pool.rdma else {},
+    )
+
+
+def _usual_vram(model: str | None) -> int:
+    """What the model's name says, in MiB; 0 where it says nothing."""
+    size = parse_model(model).vram_gb if model is not None else None
+    return 0 if size is None else size * 1000**3 // MIB
