@@ -12,8 +12,7 @@ from reconciler.model.attempt import Attempt
 from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord
 from reconciler.model.region import Region
-from reconciler.rendering.check import problems
-from reconciler.rendering.manifest import render_job
+from reconciler.rendering.manifest import render_checked
 from reconciler.rendering.rendering import Rendering, Unrenderable
 
 MANIFESTS = "manifests/"
@@ -63,11 +62,9 @@ def _rendered(record: JobRecord, region: Region, stage_image: str) -> bytes | st
     if attempt is None or attempt.run_hash != record.run_hash:
         return None
     try:
-        manifest = render_job(rendering_of(record, attempt, region, stage_image))
+        return render_checked(rendering_of(record, attempt, region, stage_image))
     except Unrenderable as error:
         return str(error)
-    wrong = problems(manifest)
-    return "; ".join(wrong) if wrong else manifest
 
 
 def rendering_of(record: JobRecord, attempt: Attempt, region: Region, stage_image: str) -> Rendering:

@@ -1,0 +1,74 @@
+"""What a manifest is made from: one value, so that the same value gives the same bytes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.model.job import JobSpec, JsonObject
+from reconciler.model.pods import wants_rdma
+from reconciler.model.region import Profile, Region, Spelling
+
+_NOTHING = Spelling()
+
+
+class Unrenderable(Exception):
+    """The region lacks what the spec names, or its profile or the spec's overlay cannot become a pod. A person must act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """One attempt of one job in one region, decided in every point."""
+
+    team: str
+    """The job's team, which is its namespace."""
+    spec: JobSpec
+    region: Region
+    attempt: str
+    """The attempt's name (`names.attempt_name`), at most 52 characters."""
+    number: int
+    run_hash: str
+    gpu_products: tuple[str, ...]
+    """The chosen GPU model as the region's node labels spell it; empty for any."""
+    checkpoint: str | None
+    """The URI prefix that this attempt alone writes."""
+    seeded_from: str | None
+    """The prefix of the earlier attempt whose newest complete checkpoint it goes on from."""
+    stage_image: str
+    """The image that has the `reconciler` command, for steps that bring data."""
+    dataset_uris: tuple[str, ...]
+    """Where each dataset of the spec is read from, in the spec's order."""
+
+    def __post_init__(self) -> None:
+        if len(self.dataset_uris) != len(self.spec.datasets):
+            raise ValueError(f"{len(self.dataset_uris)} dataset URIs for {len(self.spec.datasets)} datasets")
+        if self.seeded_from is not None and self.checkpoint is None:
+            raise ValueError("an attempt that is seeded needs a checkpoint prefix of its own")
+
+    @property
+    def profile(self) -> Profile:
+        """How the region spells what jobs ask for."""
+        return self.region.profile
+
+    @property
+    def spelling(self) -> Spelling:
+        """What the region adds for RDMA, where the job uses it and the region has it; else nothing."""
+        rdma = self.region.profile.rdma
+        return rdma if rdma is not None and wants_rdma(self.spec) else _NOTHING
+
+    @property
+    def regional_pods(self) -> tuple[JsonObject, ...]:
+        """Partial pods of the region, in the order in which they are merged."""
+        return tuple(partial for partial in (self.spelling.pod, self.region.profile.pod) if partial)
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether its pods must find each other."""
+        return self.spec.nodes > 1
+
+
+def canonical(value: Any) -> Any:
+    """A JSON value with its keys in order, so that equal values print alike."""
+    if isinstance(value, dict):
+        return {key: canonical(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [canonical(item) for item in value]
+    return value
