@@ -41,6 +41,8 @@ def open_store(address: StoreAddress, *, make: bool = True) -> ObjectStore:
         folder = Path(unquote(parts.path))
         if make:
             folder.mkdir(parents=True, exist_ok=True)
+        elif not folder.is_dir():
+            raise Refused(f"there is no store at {address.url}; check the address, or start the hub that keeps it")
         return FileStore(folder)
     if parts.scheme == "s3":
         from reconciler.adapters.s3_store import S3Store

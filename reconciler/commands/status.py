@@ -1,0 +1,158 @@
+"""`reconciler status`: all jobs, or one, as the ledger has them; with `--watch`, again whenever something changes.
+
+Decides what a row says; the ledger is the hub's word. JSON (schema_version 1): `main`, `status` (commits), `jobs` (each with
+`job`, `team`, `job_id`, `phase`, `region`, `attempt`, `gpus`, `since`, `why`), `not_taken_in` (paths), `problems`, `doubt`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from reconciler.commands import screen
+from reconciler.commands.names import find, known_to
+from reconciler.commands.repository import Look
+from reconciler.hub.ledger import RejectedFile, Suspicion
+from reconciler.hub.repo_files import place_of
+from reconciler.model.names import JobKey
+from reconciler.model.problem import Problem
+from reconciler.model.reasons import Why, because
+from reconciler.model.record import JobRecord, Phase
+
+HEADERS = ("job", "phase", "region", "attempt", "GPUs", "since", "why")
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What there is to say."""
+
+    main: str | None
+    ledger: str | None
+    """The commit that the ledger stands at."""
+    records: tuple[JobRecord, ...]
+    not_taken_in: tuple[str, ...]
+    """Job files of main that neither a record nor a refusal is about: the hub has not seen them yet."""
+    problems: tuple[RejectedFile, ...]
+    doubt: Suspicion | None
+
+
+def status_of(look: Look, job: str | None) -> Status:
+    """The status of all jobs, or of the one that is typed. Raises BadInput where there is none of that name."""
+    records, problems = look.ledger.records, look.ledger.rejected.problems
+    if job is not None:
+        key = find(job, known_to(look))
+        records = {key: records[key]} if key in records else {}
+        paths = {record.source.path for record in records.values() if record.source is not None}
+        problems = tuple(each for each in problems if each.path in paths or not records)
+    return Status(
+        main=look.main,
+        ledger=look.status,
+        records=tuple(records[key] for key in sorted(records)),
+        not_taken_in=_unseen(look) if job is None else (),
+        problems=problems,
+        doubt=look.ledger.hub.suspicion,
+    )
+
+
+def _unseen(look: Look) -> tuple[str, ...]:
+    entries = look.git.files(look.main, "jobs") if look.main is not None else {}
+    seen = {(record.source.path, record.source.blob) for record in look.ledger.records.values() if record.source is not None}
+    refused = {problem.path for problem in look.ledger.rejected.problems}
+    return tuple(
+        path
+        for path, entry in entries.items()
+        if place_of(path, entry) is not None and (path, entry.oid) not in seen and path not in refused
+    )
+
+
+def since_of(record: JobRecord) -> datetime | None:
+    """When the job came into its phase, as far as the ledger tells."""
+    last = record.last
+    match record.phase:
+        case Phase.PROPOSED:
+            return last.decided_at if last is not None else None
+        case Phase.STARTING:
+            return (last.granted_at or last.placed_at) if last is not None else None
+        case Phase.RUNNING:
+            return last.started_at if last is not None else None
+        case Phase.STOPPING:
+            return last.stopping_at if last is not None else None
+        case Phase.PENDING | Phase.IMPOSSIBLE:
+            return last.ended_at if record.this_run and last is not None else record.submitted_at
+    return last.ended_at if last is not None else None
+
+
+def why_of(record: JobRecord) -> str:
+    """The one sentence behind the phase."""
+    return record.why.text if record.why is not None else ""
+
+
+def row_of(record: JobRecord, now: datetime) -> tuple[str, ...]:
+    """The job's row."""
+    last = record.last
+    return (
+        str(record.key),
+        str(record.phase),
+        last.region if last is not None else screen.NOTHING,
+        f"a{last.number}" if last is not None else screen.NOTHING,
+        screen.gpus(record.spec.nodes, record.spec.gpu.count),
+        screen.since(since_of(record), now),
+        why_of(record),
+    )
+
+
+def notes(status: Status) -> Sequence[str]:
+    """What a table of jobs does not show."""
+    found = [f"not taken in by the hub yet: {path}" for path in status.not_taken_in]
+    if status.ledger is None:
+        found.append("no hub has written a ledger here yet")
+    if status.doubt is not None:
+        reason = because(Why.SOURCE_SUSPICIOUS, gone=status.doubt.gone, live=status.doubt.live)
+        found.append(f"{reason.text}. If it was meant: `reconciler confirm {status.doubt.main[:12]}`")
+    return [*found, *(problem_line(each) for each in status.problems)]
+
+
+def problem_line(problem: RejectedFile) -> str:
+    """A problem as validate prints it."""
+    return str(Problem(problem.path, problem.line, problem.column, problem.code, problem.what, problem.todo))
+
+
+def show(status: Status, now: datetime) -> None:
+    """Print it for people."""
+    if status.records:
+        screen.show_table(HEADERS, [row_of(record, now) for record in status.records])
+    elif status.ledger is not None and not status.problems:
+        screen.say("there are no jobs")
+    for note in notes(status):
+        screen.say(note)
+
+
+def as_value(status: Status) -> dict[str, Any]:
+    """The JSON form."""
+    doubt = status.doubt
+    return {
+        "schema_version": 1,
+        "main": status.main,
+        "status": status.ledger,
+        "jobs": [_job(record) for record in status.records],
+        "not_taken_in": list(status.not_taken_in),
+        "problems": [problem.model_dump(mode="json") for problem in status.problems],
+        "doubt": doubt.model_dump(mode="json") if doubt is not None else None,
+    }
+
+
+def _job(record: JobRecord) -> dict[str, Any]:
+    spec, last = record.spec, record.last
+    key = JobKey(record.team, record.job_id)
+    return {
+        "job": str(key),
+        "team": key.team,
+        "job_id": key.job_id,
+        "phase": str(record.phase),
+        "region": last.region if last is not None else None,
+        "attempt": last.name if last is not None else None,
+        "attempt_number": last.number if last is not None else None,
+        "gpus": {"nodes": spec.nodes, "per_node": spec.gpu.count, "total": spec.total_gpus},
+        "since": screen.time_json(since_of(record)),
+        "why": screen.reason_json(record.why),
+    }
