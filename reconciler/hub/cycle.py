@@ -9,27 +9,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
+from reconciler.hub.branches import add_placements, add_regions, suspicious
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
 from reconciler.hub.decide import Memory, Outcome, World, decide
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
-from reconciler.hub.ledger import HubFile, Suspicion
+from reconciler.hub.ledger import HubFile
 from reconciler.hub.observing import GitEyes, GitSeen
-from reconciler.hub.outputs import Rendered, manifest_changes
-from reconciler.hub.publish import (
-    Cycle,
-    Publication,
-    placement_blobs,
-    placement_changes,
-    proposals_to_close,
-    region_changes,
-    status_blobs,
-)
+from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
+from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
 from reconciler.hub.sources import Documents
-from reconciler.model.names import JobKey, digest, placement_path, proposal_branch, region_branch
+from reconciler.model.names import JobKey, digest, region_branch
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.region import Region
@@ -227,63 +220,19 @@ class Hub:
     ) -> tuple[Publication, Outcome, tuple[str, ...]]:
         cycle = Cycle(world.inputs, seen.main.commit, seen.heads, seen.branches, now, self._options.repo_url)
         publication = Publication(self._git, cycle)
-        events = outcome.events
-        self._add_regions(publication, seen, rendered, cycle, world, events)
-        outcome = self._add_placements(publication, seen, outcome, events)
+        add_regions(publication, self._git, seen, rendered, frozenset(world.closed), outcome.events)
+        outcome = add_placements(publication, self._git, outcome)
         troubles = self._troubles(world)
         hub = HubFile(
             main=seen.main.commit if world.suspicion is None else seen.ledger.hub.main,
             suspicion=world.suspicion,
             refusals=self._closed.refusals(seen.ledger.hub.refusals, now),
         )
-        notices = [*troubles, *_suspicious(world.suspicion)]
-        blobs, fresh = status_blobs(self._git, world, outcome, hub, notices, now)
+        blobs, fresh = status_blobs(self._git, world, outcome, hub, [*troubles, *suspicious(world.suspicion)], now)
         self._eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:
-            subject = f"Record {len(events)} changes" if len(events) != 1 else events[0][:72]
-            publication.add(seen.branches.status, blobs, seen.heads.get(seen.branches.status), subject, events)
+            publication.add(seen.branches.status, blobs, summed_up(outcome.events), outcome.events)
         return publication, outcome, troubles
-
-    def _add_regions(
-        self,
-        publication: Publication,
-        seen: GitSeen,
-        rendered: Rendered,
-        cycle: Cycle,
-        world: World,
-        events: tuple[str, ...],
-    ) -> None:
-        words = self._git.words_of(seen.main.commit) if seen.main.commit is not None else None
-        for name in sorted(set(seen.sources.fleet.regions) - world.closed.keys() | rendered.changes.keys()):
-            present = seen.manifests.get(name, frozenset())
-            changes = region_changes(present, name, dict(rendered.changes.get(name, {})), cycle, words)
-            if changes:
-                lines = [event for event in events if f" in {name}" in event]
-                added = sum(body is not None for path, body in changes.items() if path.startswith("manifests/"))
-                subject = f"{name}: {added} manifests added, {sum(body is None for body in changes.values())} removed"
-                publication.branch(region_branch(name), changes, subject, lines, region=name)
-
-    def _add_placements(self, publication: Publication, seen: GitSeen, outcome: Outcome, events: tuple[str, ...]) -> Outcome:
-        """Placements in force and proposals; the records then note the blobs of those in force."""
-        branch = seen.branches.placements
-        head = seen.heads.get(branch)
-        blobs = placement_blobs(self._git, outcome.placements)
-        if blobs:
-            publication.add(branch, dict(placement_changes(blobs)), head, f"Place {len(blobs)} jobs", events)
-        for key, placement in sorted(outcome.proposals.items()):
-            own = placement_blobs(self._git, {key: placement})
-            name = proposal_branch(key)
-            subject = f"Propose {key} in {placement.region}"
-            publication.add(name, {placement_path(key): own[key]}, head, subject, [placement.decision.reason.text])
-        for name in proposals_to_close(outcome, seen.heads):
-            publication.remove(name)
-        if not blobs:
-            return outcome
-        records = dict(outcome.records)
-        for key, blob in blobs.items():
-            noted = records[key].placement.model_copy(update={"blob": blob})
-            records[key] = records[key].model_copy(update={"placement": noted})
-        return replace(outcome, records=records)
 
     def _grant(self, records: Mapping[JobKey, JobRecord], world: World, heads: Mapping[str, str], term: int) -> tuple[str, ...]:
         """Write what the published ledger lets run; one region's trouble never stops the others."""
@@ -303,13 +252,6 @@ class Hub:
         corrupt = [f"{path} on the status branch cannot be read: {words}" for path, words in sorted(world.ledger.corrupt.items())]
         refused = [reason.text for _, reason in sorted(world.closed.items())]
         return (*reports, *corrupt, *refused)
-
-
-def _suspicious(suspicion: Suspicion | None) -> list[str]:
-    if suspicion is None:
-        return []
-    reason = because(Why.SOURCE_SUSPICIOUS, gone=suspicion.gone, live=suspicion.live)
-    return [f"{reason.text}. If it was meant: `reconciler confirm {suspicion.main}`"]
 
 
 def _unplaced(record: JobRecord, why: Reason) -> JobRecord:

@@ -4,7 +4,7 @@ A region's manifests follow from the ledger: the files of its attempts that have
 never edited; and only those are removed whose attempt has ended in the ledger. Anything else on the branch is left alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.hub.index import Index
@@ -90,10 +90,34 @@ def changed_records(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, J
     return [after[key] for key in sorted(key for key, record in after.items() if before.get(key) is not record)]
 
 
-def message(subject: str, lines: Iterable[str], trailers: Mapping[str, str], most: int = 20) -> str:
-    """A commit message: what and why in a person's words, then trailers."""
-    events = list(lines)
-    body = "\n".join(events[:most]) + (f"\n… and {len(events) - most} more" if len(events) > most else "")
-    head = events[0] if len(events) == 1 and len(events[0]) <= 72 else subject
+SUBJECT_LIMIT = 72
+
+
+def message(subject: str, lines: Sequence[str], trailers: Mapping[str, str], most: int = 20) -> str:
+    """A commit message: what and why in a person's words, then trailers. The subject is for when no line says it all."""
+    body = "\n".join(lines[:most]) + (f"\n… and {len(lines) - most} more" if len(lines) > most else "")
+    head = lines[0] if len(lines) == 1 else subject
+    if len(head) > SUBJECT_LIMIT:
+        head = head[: SUBJECT_LIMIT - 1].rstrip() + "…"
     tail = "\n".join(f"{name}: {value}" for name, value in trailers.items() if value)
     return "\n\n".join(part for part in (head, body if body != head else "", tail) if part) + "\n"
+
+
+def summed_up(lines: Sequence[str]) -> str:
+    """A subject for several events: the first, shortened to its first clause, and how many more there are."""
+    if not lines:
+        return "Record what was seen"
+    first = lines[0].split(": ", 1)[0]
+    return first if len(lines) == 1 else f"{first}, and {len(lines) - 1} more"
+
+
+def manifests_summed_up(region: str, changes: Changes) -> str:
+    """A subject for a region's branch."""
+    added = [path for path, body in changes.items() if body is not None and path.startswith(MANIFESTS) and path != SENTINEL]
+    removed = [path for path, body in changes.items() if body is None]
+    parts = [f"{verb} {_names(paths)}" for verb, paths in (("add", added), ("remove", removed)) if paths]
+    return f"{region}: {'; '.join(parts) or 'begin the branch'}"
+
+
+def _names(paths: Sequence[str]) -> str:
+    return paths[0].rpartition("/")[2].removesuffix(".yaml") if len(paths) == 1 else f"{len(paths)} manifests"

@@ -22,15 +22,13 @@ from reconciler.hub.ledger import (
     RejectedFile,
     written,
 )
-from reconciler.hub.outputs import SENTINEL, Changes, changed_records, message
+from reconciler.hub.outputs import changed_records, message
 from reconciler.hub.regions import RegionSeen
-from reconciler.model.names import JobKey, placement_path, proposal_branch, record_path
-from reconciler.model.placement import Placement
+from reconciler.model.names import record_path
 from reconciler.model.policy import Branches
-from reconciler.model.record import JobRecord, Phase
-from reconciler.ports import CommitWords, GitRepository, RefUpdate
-from reconciler.rendering.branch import METADATA_PATH, README_PATH, hydrator_metadata, region_readme, sentinel
-from reconciler.rendering.records import placement_file, status_page
+from reconciler.model.record import JobRecord
+from reconciler.ports import GitRepository, RefUpdate
+from reconciler.rendering.records import status_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,64 +50,40 @@ class Publication:
 
     def __init__(self, git: GitRepository, cycle: Cycle) -> None:
         self._git = git
-        self._cycle = cycle
+        self.cycle = cycle
         self.updates: list[RefUpdate] = []
 
-    def branch(
-        self, name: str, changes: Changes, subject: str, lines: Sequence[str], *, region: str = "", base: str | None = None
-    ) -> None:
-        """Add one branch's change. `base`: the commit to build on, where the branch does not exist yet."""
-        old = self._cycle.heads.get(name)
-        parent = old or base
-        blobs = {path: None if body is None else self._git.write_blob(body) for path, body in changes.items()}
-        self.add(name, blobs, parent, subject, lines, region=region)
+    def head(self, branch: str) -> str | None:
+        """Where a branch stands, what is added here included; None where it does not exist."""
+        made = next((update for update in self.updates if update.branch == branch), None)
+        return self.cycle.heads.get(branch) if made is None else made.new
 
     def add(
         self,
-        name: str,
+        branch: str,
         blobs: Mapping[str, str | None],
-        parent: str | None,
         subject: str,
         lines: Sequence[str],
         *,
         region: str = "",
+        base: str | None = None,
     ) -> None:
-        """The same, with the blobs already written."""
+        """Add one branch's change: path → blob, or None to remove it. `base`: the commit to build on instead of its head."""
+        parent = base or self.head(branch)
         tree = self._git.write_tree(parent, blobs)
         if parent is not None and tree == self._git.root_of(parent):
             return
-        trailers = {
-            "Reconciler-Cycle": self._cycle.number,
-            "Reconciler-Main": self._cycle.main or "",
-            "Reconciler-Region": region,
-        }
+        trailers = {"Reconciler-Cycle": self.cycle.number, "Reconciler-Main": self.cycle.main or "", "Reconciler-Region": region}
         text = message(subject, lines, trailers)
-        commit = self._git.commit(tree, [parent] if parent is not None else [], text, self._cycle.now)
-        self.updates.append(RefUpdate(name, self._cycle.heads.get(name), commit))
+        commit = self._git.commit(tree, [parent] if parent is not None else [], text, self.cycle.now)
+        self.updates = [update for update in self.updates if update.branch != branch]
+        self.updates.append(RefUpdate(branch, self.cycle.heads.get(branch), commit))
 
     def remove(self, name: str) -> None:
         """Delete a branch, if it is there."""
-        old = self._cycle.heads.get(name)
+        old = self.cycle.heads.get(name)
         if old is not None:
             self.updates.append(RefUpdate(name, old, None))
-
-
-def region_changes(present: frozenset[str], region: str, changes: Changes, cycle: Cycle, main: CommitWords | None) -> Changes:
-    """A region branch's changes, completed by the files that every such branch has. `main`: what its commit says of itself."""
-    complete = dict(changes)
-    if SENTINEL not in present:
-        complete[SENTINEL] = sentinel(region)
-        complete[README_PATH] = region_readme(region)
-    if complete and cycle.main is not None and main is not None:
-        complete[METADATA_PATH] = hydrator_metadata(
-            cycle.main, repo_url=cycle.repo_url, author=main.author, date=main.when, subject=main.subject
-        )
-    return complete
-
-
-def placement_blobs(git: GitRepository, placements: Mapping[JobKey, Placement]) -> dict[JobKey, str]:
-    """Write placement files; returns their blobs, which the records note so that a person's edit is told from ours."""
-    return {key: git.write_blob(placement_file(placement)) for key, placement in placements.items()}
 
 
 def status_blobs(
@@ -174,14 +148,3 @@ def fleet_file(regions: Mapping[str, RegionSeen]) -> bytes:
         }
     )
     return written(content)
-
-
-def proposals_to_close(outcome: Outcome, heads: Mapping[str, str]) -> list[str]:
-    """Proposal branches whose job waits for no approval any more."""
-    open_ones = {proposal_branch(key) for key, record in outcome.records.items() if record.phase is Phase.PROPOSED}
-    return sorted(name for name in heads if name.startswith("proposals/") and name not in open_ones)
-
-
-def placement_changes(blobs: Mapping[JobKey, str]) -> dict[str, str | None]:
-    """Path → blob on the placements branch."""
-    return {placement_path(key): blob for key, blob in sorted(blobs.items())}

@@ -18,6 +18,14 @@ _HEAD = """\
 """
 
 
+PLACEMENTS_README = b"""# Placements
+
+`<team>/<job_id>.yaml` says where each job runs and why. The reconciler writes them; people may change them, by a commit or a pull
+request: the head of each file says how. Decisions that need approval come as branches `proposals/<team>/<job_id>`: merging one into
+this branch approves it, deleting it declines it.
+"""
+
+
 def placement_file(placement: Placement) -> bytes:
     """placements/<team>/<job_id>.yaml: every string quoted, so that no reader takes one for something else."""
     content: dict[str, Any] = placement.model_dump(mode="json", exclude_none=True)
