@@ -16,6 +16,8 @@ from reconciler.hub.repo_files import did_you_mean
 from reconciler.model.fleet import Dataset
 from reconciler.model.job import DatasetUse, JobSpec
 from reconciler.model.policy import Limits
+from reconciler.rendering.image import image_problem
+from reconciler.rendering.overlay import reserved_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ def findings_in(job: JobFile, rules: Rules) -> Iterator[Finding]:
         yield _no_team(job.key.team, rules.teams)
     yield from _beyond_limits(job, rules.fleet.policy.limits)
     yield from _wrong_regions(job.spec, rules.regions)
+    yield from _not_to_be_rendered(job.spec)
     for pointer, use in _uses(job.spec):
         if use.name is not None:
             yield from _wrong_dataset(pointer, use, use.name, rules)
@@ -43,6 +46,22 @@ def _no_team(team: str, declared: frozenset[str]) -> Finding:
     if team in declared:
         return Finding((), "TeamUnreadable", f"teams/{team}.yaml is broken, so its rights are not known", "mend that file")
     return unknown((), "team", team, declared, refuses=True)
+
+
+def _not_to_be_rendered(spec: JobSpec) -> Iterator[Finding]:
+    """What no region could make a pod of: names that are ours, images that are none."""
+    for problem in reserved_problems(spec):
+        what, _, todo = problem.partition("; ")
+        field, _, name = what.partition(": ")[0].partition(".")
+        yield Finding((field, name) if field in {"env", "labels"} else (field,), "ReservedName", what, todo)
+    images: list[tuple[tuple[str, ...], str]] = [(("image",), spec.image)]
+    if spec.prepare is not None and spec.prepare.image is not None:
+        images.append((("prepare", "image"), spec.prepare.image))
+    for pointer, image in images:
+        wrong = image_problem(image)
+        if wrong is not None:
+            what, _, todo = wrong.partition("; ")
+            yield Finding(pointer, "BadImage", f"{'.'.join(pointer)}: {what}", todo or "write a shorter one")
 
 
 def _beyond_limits(job: JobFile, limits: Limits) -> Iterator[Finding]:

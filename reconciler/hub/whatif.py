@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from reconciler.hub.decide import World, decide
 from reconciler.hub.intents import MainSeen, suspicion_of
-from reconciler.hub.ledger import HubFile, Ledger, Rejected
+from reconciler.hub.ledger import HubFile, Ledger, Rejected, Suspicion
 from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Sources
@@ -50,6 +50,8 @@ class WhatIf:
     jobs: Mapping[JobKey, Imagined]
     events: tuple[str, ...]
     """What would happen, a line each."""
+    doubt: Suspicion | None
+    """Why the hub would take the working tree for an accident, and stop nothing."""
 
 
 def imagined_world(
@@ -90,7 +92,7 @@ def what_if(world: World, now: datetime) -> WhatIf:
         )
         for key, record in sorted(outcome.records.items())
     }
-    return WhatIf(jobs, outcome.events)
+    return WhatIf(jobs, outcome.events, world.suspicion)
 
 
 def declared_empty(region: Region, namespaces: Iterable[str]) -> RegionSeen:

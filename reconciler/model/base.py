@@ -79,16 +79,24 @@ Image = Annotated[
     ),
 ]
 
-EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}" + END)]
+EnvName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}" + END),
+    Field(description="The name of an environment variable: letters, digits and `_`"),
+]
 MountPath = Annotated[
     str,
-    StringConstraints(pattern=r"^/[^\x00-\x1f\x7f:]*" + END, max_length=512),
-    Field(description="An absolute path in the container", examples=["/data"]),
+    StringConstraints(pattern=r"^(/(?!\.{1,2}(/|$))[^/:\x00-\x1f\x7f]+)+/?" + END, max_length=512),
+    Field(description="An absolute path in the container, without `.` or `..`", examples=["/data"]),
 ]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?" + END)]
 LabelKey = Annotated[
     str,
-    StringConstraints(pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?" + END),
+    StringConstraints(
+        pattern=r"^(?=.{1,316}$)([a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*/)?"
+        r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?" + END
+    ),
+    Field(description="A Kubernetes label key: a name, or a domain, `/` and a name"),
 ]
 
 Seconds = Annotated[int, Field(ge=1, le=366 * 24 * 3600, description="Seconds")]

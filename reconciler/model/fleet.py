@@ -17,11 +17,13 @@ class Link(Model):
     source: Name
     target: Name
     kind: LinkKind = "cloud-backbone"
+    """What it is made of."""
     gbit_per_second: Annotated[float, Field(ge=0, le=100_000)] | None = None
     """Capacity in Gbit/s; left out: not known (never taken for zero, or for unlimited)."""
     usd_per_gb: Annotated[float, Field(ge=0, le=1000)] | None = None
     """Price per GB (10^9 bytes); left out: not known (never taken for free)."""
     rtt_ms: Annotated[float, Field(ge=0, le=60_000)] | None = None
+    """Round-trip time in milliseconds; left out: not known."""
     symmetric: bool = False
     """`true`: the same figures hold the other way."""
 
@@ -36,6 +38,7 @@ class Links(Model):
     """links.yaml: all links."""
 
     links: Many[Link] = ()
+    """One line a direction, or `symmetric`."""
 
 
 class Replica(Model):
@@ -64,6 +67,7 @@ class Dataset(Model):
     residency: Many[Name] = ()
     """Tags that a region must carry to hold it; empty: it may go anywhere."""
     description: Text | None = None
+    """For people."""
 
     @model_validator(mode="after")
     def _sized_once(self) -> Self:
@@ -100,6 +104,7 @@ class Team(Model):
     approvers: Many[Line] = ()
     """Who may approve its placements."""
     on_call: Line | None = None
+    """Whom to page."""
 
 
 class Confirmation(Model):
@@ -108,4 +113,7 @@ class Confirmation(Model):
     main: Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$(?!\n)")]
     """The commit of main that is to be believed."""
     by: Line | None = None
+    """Who confirms it."""
     why: Text | None = None
+
+    """Why it was meant."""

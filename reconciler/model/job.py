@@ -115,6 +115,7 @@ class Volume(Model):
     """`scratch`: the node's disk, gone with the attempt; `shared`: the region's shared file system; `claim`: a named claim."""
     mount_path: MountPath
     size: Quantity | None = None
+    """At most this much; for `scratch` it is set aside on the node."""
     name: Name | None = None
     """The claim's name, for `kind: claim`."""
 
@@ -130,6 +131,7 @@ class File(Model):
 
     path: MountPath
     content: Annotated[str, Field(max_length=65536)]
+    """The file's text."""
 
 
 class SecretUse(Model):
@@ -137,7 +139,7 @@ class SecretUse(Model):
 
     name: Name
     """The secret's name; the region's profile says what it is called there."""
-    key: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,253}" + END)] | None = None
+    key: Annotated[str, StringConstraints(pattern=r"^(?!\.{1,2}$)(?!\.\.)[A-Za-z0-9._-]{1,253}" + END)] | None = None
     """Which of its keys; left out: the name of `env`, or all keys as files."""
     env: EnvName | None = None
     """The variable that receives it."""
@@ -155,6 +157,7 @@ class Code(Model):
     """Where the program's source came from; recorded with every attempt."""
 
     git: Annotated[str, StringConstraints(pattern=r"^(https|ssh)://[^\s]{1,1000}" + END)]
+    """The repository's URL, without credentials."""
     ref: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}" + END)]
     """A commit, a tag or a branch."""
 
@@ -165,6 +168,7 @@ class Prepare(Model):
     image: Image | None = None
     """Left out: the job's image."""
     command: Annotated[Many[Argument], Field(min_length=1, max_length=256)]
+    """What the step runs."""
 
 
 JsonObject = dict[str, Any]
@@ -196,18 +200,25 @@ class JobSpec(Model):
     env: dict[EnvName, Annotated[str, Field(max_length=32768)]] = Field(default_factory=dict, max_length=512)
     """Environment variables; values are strings, so quote numbers."""
     working_dir: MountPath | None = None
+    """Where the program starts; left out: as the image says."""
     launcher: Launcher = "none"
     """`torchrun` starts `args` by torchrun on every node, with MASTER_ADDR, NNODES, NODE_RANK; `none` runs `command` as it is."""
     code: Code | None = None
+    """Where the program's source came from."""
     dataset: Uri | DatasetUse | Annotated[Many[Uri | DatasetUse], Field(min_length=1, max_length=32)] | None = None
     """What it reads: a URI, a dataset, or a list of them."""
     outputs: Annotated[Many[Output], Field(max_length=32)] = ()
+    """Folders of results, and where they go."""
     volumes: Annotated[Many[Volume], Field(max_length=32)] = ()
+    """Folders beside the program's own."""
     shm: Quantity | None = None
     """Size of /dev/shm; left out: 64Gi when there is more than one GPU or node, counted in memory."""
     files: Annotated[Many[File], Field(max_length=64)] = ()
+    """Small files, put into the container as they are."""
     secrets: Annotated[Many[SecretUse], Field(max_length=64)] = ()
+    """Secrets by reference; values never stand in Git."""
     prepare: Prepare | None = None
+    """A step before the program."""
     network: Network | None = None
     """`rdma` must be had; left out: tcp, and RDMA preferred when `sync` on several nodes."""
     checkpoint_path: Uri | None = None
@@ -254,6 +265,7 @@ class JobSpec(Model):
     owner: Line | None = None
     """Whom to ask."""
     description: Text | None = None
+    """For people."""
     labels: dict[LabelKey, LabelValue] = Field(default_factory=dict, max_length=32)
     """Labels for its objects."""
     pod_overlay: JsonObject = Field(default_factory=dict)

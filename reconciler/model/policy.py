@@ -16,11 +16,17 @@ class Weights(Model):
     """How much each term of the score counts; they need not add up to anything."""
 
     data_affinity: Weight = 0.5
+    """The share of the job's data that is there already."""
     idle_gpus: Weight = 0.3
+    """The share of the region's GPUs that are idle."""
     cost: Weight = 0.2
+    """How near the price comes to the cheapest."""
     bandwidth: Weight = 0.0
+    """How quick the link is by which data would come."""
     latency: Weight = 0.0
+    """How near the data is, in round-trip time."""
     start_time: Weight = 0.0
+    """How soon it can start, data included."""
     rdma: Weight = 0.3
     """Only for jobs that would use RDMA but can do without."""
 
@@ -35,11 +41,15 @@ class Approval(Model):
     """Which placements wait for a person: any rule that fits is enough."""
 
     always: bool = False
+    """Every placement."""
     teams: Many[Name] = ()
+    """Placements of these teams' jobs."""
     regions: Many[Name] = ()
+    """Placements in these regions."""
     price_above: Usd | None = None
     """Estimated price of the job in US dollars; an unknown price counts as above."""
     priority_at_least: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Jobs of this priority and above."""
 
 
 class Limits(Model):
@@ -49,7 +59,9 @@ class Limits(Model):
     """For jobs that do not say, and at most for those that do."""
     start_timeout_seconds: Seconds = 900
     max_priority: Annotated[int, Field(ge=0, le=1000)] = 1000
+    """The highest priority."""
     max_nodes: Annotated[int, Field(ge=1)] = 4096
+    """The most nodes."""
     overlay_teams: Many[Name] = ()
     """Teams whose jobs may carry a `pod_overlay`."""
 
@@ -77,17 +89,24 @@ class Policy(Model):
     strategy: Strategy | None = None
     """Named weights; left out: `weights`."""
     weights: Weights = Weights()
+    """How regions are weighed where no strategy is named."""
     approval: Approval = Approval()
+    """Which placements wait for a person."""
     limits: Limits = Limits()
+    """What a job may ask for."""
     thresholds: Thresholds = Thresholds()
+    """Numbers that decide."""
 
 
 class Branches(Model):
     """Names of the branches, where they differ from the default."""
 
     main: BranchName = "main"
+    """What people write."""
     placements: BranchName = "placements"
+    """Decisions in force."""
     status: BranchName = "status"
+    """The ledger."""
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
@@ -112,6 +131,9 @@ class Settings(Model):
     """reconciler.yaml: branches, store, intervals."""
 
     branches: Branches = Branches()
+    """Names of the branches."""
     store: StoreAddress | None = None
     """The hub's object store, where reports and grants meet; left out: as the hub is started."""
     intervals: Intervals = Intervals()
+
+    """How often the hub looks and pushes."""

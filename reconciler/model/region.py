@@ -15,6 +15,7 @@ class NodePool(Model):
 
     name: Name
     nodes: int = Field(ge=0, le=100_000)
+    """How many of them."""
     gpu_model: GpuModelName | None = None
     """The GPUs' model; left out for nodes without GPUs."""
     gpus: int = Field(default=0, ge=0, le=1024)
@@ -22,9 +23,11 @@ class NodePool(Model):
     gpu_memory: Quantity | None = None
     """VRAM of each GPU."""
     driver: Line | None = None
+    """Version of the GPU driver."""
     cpu: Quantity
     memory: Quantity
     rdma: bool = False
+    """Whether they have RDMA network cards."""
 
 
 class Spelling(Model):
@@ -33,7 +36,9 @@ class Spelling(Model):
     resources: dict[ResourceName, Quantity] = Field(default_factory=dict)
     """Extended resources of the main container, such as `rdma/hca: "1"`."""
     annotations: dict[LabelKey, str] = Field(default_factory=dict)
+    """Annotations of the pod."""
     env: dict[EnvName, str] = Field(default_factory=dict)
+    """Variables of the main container."""
     pod: JsonObject = Field(default_factory=dict)
     """A partial pod spec, merged last."""
 
@@ -42,9 +47,13 @@ class Toleration(Model):
     """A Kubernetes toleration."""
 
     key: LabelKey
+    """The taint's key."""
     operator: Literal["Equal", "Exists"] = "Exists"
+    """`Exists`: whatever the taint's value; `Equal`: only this `value`."""
     value: LabelValue | None = None
+    """With `Equal`: the taint's value."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """Left out: every effect."""
 
 
 class Profile(Model):
@@ -69,10 +78,13 @@ class Profile(Model):
     secrets: dict[Name, Name] = Field(default_factory=dict)
     """Secrets of jobs, and what they are called here; a name not listed keeps itself."""
     image_pull_secrets: Many[Name] = ()
+    """Secrets that pull images, by their names here."""
     shared_claim: Name | None = None
     """The claim of the region's shared file system, for volumes of kind `shared`."""
     runtime_class: Name | None = None
+    """RuntimeClass of pods with GPUs."""
     scheduler_name: Name | None = None
+    """The scheduler that places the pods; left out: Kubernetes' own."""
     pod: JsonObject = Field(default_factory=dict)
     """A partial pod spec, merged into every pod."""
 
@@ -94,9 +106,11 @@ class Region(Model):
     name: Name
     """As the file is called: regions/<name>.yaml; its output branch is region/<name>."""
     description: Text | None = None
+    """For people."""
     cordoned: bool = False
     """`true`: no new jobs here; what runs goes on."""
     node_pools: Many[NodePool] = ()
+    """What nodes there are when none is missing."""
     prices: dict[GpuModelName, Usd] = Field(default_factory=dict)
     """US dollars per GPU-hour, by model; a model not listed has no known price."""
     compliance: Many[Name] = ()
@@ -108,6 +122,8 @@ class Region(Model):
     workloads: Many[WorkloadKind] = ("job",)
     """Kinds of workload that are installed."""
     sync_engine: Literal["flux", "argocd", "local"] = "flux"
+    """What applies the region's branch."""
     profile: Profile = Profile()
+    """How what jobs ask for is done here."""
     overlay_allowed: Many[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z.]{0,200}" + END)]] = ()
     """Pod fields that a job's `pod_overlay` may set here, such as `dnsPolicy` or `containers.resources`."""

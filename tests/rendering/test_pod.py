@@ -107,7 +107,7 @@ def test_what_is_mounted_where(spec: dict[str, Any], expected: dict[str, tuple[d
 
 def test_files_stand_where_they_were_asked_for_whatever_their_names() -> None:
     files = [
-        {"path": "/etc/a/../b", "content": ""},
+        {"path": "/etc/a/.b", "content": ""},
         {"path": "/x/.y z", "content": "1"},
         {"path": "/x/" + "n" * 300, "content": "2"},
     ]
