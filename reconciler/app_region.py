@@ -99,7 +99,7 @@ class LocalRegion:
 def _processes(folder: Path) -> ProcessSettings:
     """What programs find: this interpreter first on PATH, so that `python3` and `reconciler` are those of the installation."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return ProcessSettings({"PATH": path, "LANG": "C.UTF-8"}, folder / "secrets", folder / "claims")
+    return ProcessSettings({"PATH": path, "LANG": "C.UTF-8"}, folder / "secrets", folder / "claims", logs=folder / "logs")
 
 
 def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple[str, ...]]:

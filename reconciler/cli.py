@@ -235,6 +235,17 @@ def checkpoint(
     run(source, target)
 
 
+@stage_app.command()
+def dataset(
+    source: Annotated[str, typer.Argument(metavar="URI", help="Where the dataset is.")],
+    target: Annotated[str, typer.Argument(metavar="DIR", help="file:///folder to bring it to.")],
+) -> None:
+    """Bring a dataset into a folder; only what is missing is fetched."""
+    from reconciler.commands.stage import dataset as run
+
+    run(source, target)
+
+
 @app.command()
 def schema(kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="Left out: the kinds are listed.")] = None) -> None:
     """Print the JSON Schema of a kind of file."""

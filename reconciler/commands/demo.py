@@ -139,9 +139,9 @@ def _watched(stage: Stage, processes: Mapping[str, "subprocess.Popen[bytes]"]) -
     """Show the table until every job has come to its end, or time is up."""
     pause, until = threading.Event(), time.monotonic() + LIMIT_SECONDS
     records: Records = {}
-    with opened(str(stage.bare)) as git, _table() as draw:
+    with _table() as draw:
         while True:
-            found = _looked(lambda: look(git))
+            found = _looked(stage)
             if found is not None:
                 records = found.ledger.records
                 draw(records, [f"refused: {problem_line(problem)}" for problem in found.ledger.rejected.problems])
@@ -151,9 +151,10 @@ def _watched(stage: Stage, processes: Mapping[str, "subprocess.Popen[bytes]"]) -
             pause.wait(LOOK_SECONDS)
 
 
-def _looked(ask: Callable[[], Look]) -> Look | None:
+def _looked(stage: Stage) -> Look | None:
     try:
-        return ask()
+        with opened(str(stage.bare)) as git:  # one look at a time: other commands on this repository have their turns
+            return look(git)
     except Transient:  # the hub pushes while we look: the next look shows it
         return None
 

@@ -77,8 +77,8 @@ def _told_to_end(loop: "HubLoop") -> Iterator[None]:
         loop.stop()
 
     def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
     for number in before:
         signal.signal(number, end)

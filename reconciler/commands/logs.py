@@ -2,7 +2,7 @@
 region on this machine.
 
 Decides where a local region's logs are: its `objects.json` knows its pods; `pods/<uid>/containers/<name>/` beside that file or
-its folder has each container's `log`. They are there as long as the region keeps the pod.
+its folder has each container's `log`. Those of pods that are gone are in `logs/<pod>/<container>.log` there.
 """
 
 import json
@@ -22,6 +22,7 @@ from reconciler.ports import Refused
 
 OBJECTS: Final = "objects.json"
 PODS: Final = "pods"
+KEPT: Final = "logs"
 _DEEPEST: Final = 4
 """Folders below the given one in which a region may be."""
 _ENDED: Final = ("Succeeded", "Failed")
@@ -80,6 +81,7 @@ def logs_in(folder: Path, attempt: str) -> Found:
         if (pod["metadata"].get("labels") or {}).get(LABEL_ATTEMPT) == attempt
     ]
     logs = [log for objects, pod in pods for log in _containers(objects, pod)]
+    logs += [log for objects in _objects(folder) for log in _kept(objects, attempt)]
     over = all((pod.get("status") or {}).get("phase") in _ENDED for _, pod in pods)
     return Found(tuple(sorted(logs, key=lambda log: log.title)), over)
 
@@ -111,6 +113,13 @@ def _containers(objects: Path, pod: Mapping[str, Any]) -> Iterator[ContainerLog]
                 yield ContainerLog(f"{metadata['name']}/{container['name']}", place / "log")
 
 
+def _kept(objects: Path, attempt: str) -> Iterator[ContainerLog]:
+    """Logs of the attempt's pods that are gone; a pod is named after its attempt."""
+    for place in (objects.parent / KEPT, objects.parent.parent / KEPT):
+        for log in sorted(place.glob(f"{attempt}-*/*.log")):
+            yield ContainerLog(f"{log.parent.name}/{log.stem}", log)
+
+
 def stream(find: Callable[[], Found], *, follow: bool) -> Iterator[str]:
     """The lines of all logs, with the container's name before each once there are several; with `follow` to the end."""
     readers: dict[ContainerLog, _Reader] = {}
@@ -118,9 +127,9 @@ def stream(find: Callable[[], Found], *, follow: bool) -> Iterator[str]:
     while True:
         found = find()
         last = found.over or not follow
+        readers |= {log: _Reader(log) for log in found.logs if log not in readers}
         for log in found.logs:
-            reader = readers.setdefault(log, _Reader(log))
-            for line in reader.lines(last=last):
+            for line in readers[log].lines(last=last):
                 yield f"{log.title}: {line}" if len(readers) > 1 else line
         if last:
             return

@@ -2,7 +2,7 @@
 
 Decides where the picture of the world comes from, and says which parts of it are live: the ledger by the repository's status
 branch, the regions by their reports in the store; what cannot be had is taken as declared and empty. JSON (schema_version 1):
-`basis`, `problems`, `events`, `jobs` (each with `job`, `phase`, `why`, `region`, `attempt`, `decided_now`, `proposed`,
+`basis`, `problems`, `doubt`, `events`, `jobs` (each with `job`, `phase`, `why`, `region`, `attempt`, `decided_now`, `proposed`,
 `strategy`, `regions`, `regions_more`).
 """
 
@@ -21,6 +21,7 @@ from reconciler.commands.ends import BadInput, in_two
 from reconciler.commands.names import find
 from reconciler.commands.regions_table import RegionRow, refused_rows, rows_of
 from reconciler.commands.repository import MAIN, chosen, opened
+from reconciler.commands.status import doubt_text
 from reconciler.commands.tree import top_of
 from reconciler.hub.ledger import Corrupt
 from reconciler.hub.observing import GitEyes, GitSeen
@@ -163,6 +164,8 @@ def show(answer: Answer) -> None:
         screen.say(f"region {region}: {words}")
     for problem in answer.sources.problems:
         screen.say(str(problem))
+    if answer.answer.doubt is not None:
+        screen.say(f"the hub would doubt this: {doubt_text(answer.answer.doubt)}")
     for key in answer.shown:
         _show_job(answer.answer.jobs[key], answer.now)
     if not answer.shown:
@@ -209,6 +212,7 @@ def as_value(answer: Answer) -> dict[str, Any]:
             {"path": each.path, "line": each.line, "column": each.column, "code": each.code, "what": each.what, "todo": each.todo}
             for each in answer.sources.problems
         ],
+        "doubt": answer.answer.doubt.model_dump(mode="json") if answer.answer.doubt is not None else None,
         "events": list(answer.answer.events),
         "jobs": [_job_value(answer.answer.jobs[key]) for key in answer.shown],
     }

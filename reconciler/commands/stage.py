@@ -1,4 +1,4 @@
-"""`reconciler stage`: the step before a program that brings its checkpoint, run inside the attempt's pod.
+"""`reconciler stage`: the step before a program that brings its checkpoint or its data, run inside the attempt's pod.
 
 Decides who copies: of an Indexed Job the pod of index 0; the others wait until what it copies is complete, for so long at most.
 What is copied, and when a checkpoint is complete, is for agent/stage.
@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from reconciler.agent.stage.checkpoint import is_seeded, seed
+from reconciler.agent.stage.dataset import fetch
 from reconciler.app import open_store
 from reconciler.commands import screen
 from reconciler.model.region import StoreAddress
@@ -44,6 +45,18 @@ def checkpoint(source: str, target: str, wait_seconds: float = WAIT_SECONDS) -> 
     else:
         copied = f"{seeded.copied_objects} objects, {screen.size(seeded.copied_bytes)}"
         screen.say(f"{seeded.checkpoint} is at {target} ({copied} copied)")
+
+
+def dataset(source: str, target: str) -> None:
+    """Bring a dataset into a folder of this machine (`file:///data`). Raises Refused and Transient."""
+    found, into = _opened(source, make=False), urlsplit(target)
+    if found is None:
+        raise Refused(f"there is nothing at {source}; check the dataset's URI")
+    if into.scheme != "file":
+        raise Refused(f"{target} is no folder of this machine; give file:///folder")
+    fetched = fetch(*found, Path(unquote(into.path)))
+    whole = f"{fetched.objects} objects, {screen.size(fetched.size)}"
+    screen.say(f"{source} is in {unquote(into.path)}: {whole}; {screen.size(fetched.fetched_size)} of it fetched now")
 
 
 def _wait(found: tuple[ObjectStore, str], into: tuple[ObjectStore, str], wait_seconds: float) -> None:

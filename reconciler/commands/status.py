@@ -107,9 +107,13 @@ def notes(status: Status) -> Sequence[str]:
     if status.ledger is None:
         found.append("no hub has written a ledger here yet")
     if status.doubt is not None:
-        reason = because(Why.SOURCE_SUSPICIOUS, gone=status.doubt.gone, live=status.doubt.live)
-        found.append(f"{reason.text}. If it was meant: `reconciler confirm {status.doubt.main[:12]}`")
+        found.append(f"{doubt_text(status.doubt)}. If it was meant: `reconciler confirm {status.doubt.main[:12]}`")
     return [*found, *(problem_line(each) for each in status.problems)]
+
+
+def doubt_text(doubt: Suspicion) -> str:
+    """What the hub holds against main."""
+    return because(Why.SOURCE_SUSPICIOUS, gone=doubt.gone, live=doubt.live).text
 
 
 def problem_line(problem: RejectedFile) -> str:

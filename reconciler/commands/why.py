@@ -153,7 +153,7 @@ def _attempt(record: JobRecord, at: int) -> tuple[str, ...]:
         screen.between(attempt.granted_at, attempt.started_at),
         screen.between(attempt.started_at, attempt.ended_at),
         screen.NOTHING if attempt.exit_code is None else str(attempt.exit_code),
-        attempt.seeded_from or screen.NOTHING,
+        attempt.seeded_from.rstrip("/").rpartition("/")[2] if attempt.seeded_from is not None else screen.NOTHING,
         attempt.reason.text if attempt.reason is not None else "",
     )
 

@@ -12,11 +12,10 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from reconciler.adapters.schema_check import Validator, check, compile_schema
 from reconciler.adapters.schemas import KINDS, SUFFIX, published
 from reconciler.adapters.secret_lint import find_credentials
 from reconciler.adapters.showing import Pointer, capped, dotted
@@ -24,6 +23,9 @@ from reconciler.adapters.strict_yaml import Document, parse
 from reconciler.model.base import Model
 from reconciler.model.job import JobSpec
 from reconciler.model.problem import Invalid, Problem
+
+if TYPE_CHECKING:
+    from reconciler.adapters.schema_check import Validator
 
 M = TypeVar("M", bound=Model)
 
@@ -43,7 +45,7 @@ def read_config(kind: type[M], body: bytes, path: str) -> M:
         # By way of JSON: only there does a strict model take a string for a time or for an enum's member.
         value = kind.model_validate_json(json.dumps(document.value))
     except ValidationError as error:
-        problems += check(document, path, _validator(kind)) or list(_refusals(error, document, path, kind))
+        problems += _schema_problems(document, path, kind) or list(_refusals(error, document, path, kind))
     else:
         if not problems:
             return value
@@ -56,8 +58,17 @@ def locate(body: bytes, path: str, pointer: Sequence[str | int]) -> tuple[int, i
 
 
 @cache
-def _validator(kind: type[Model]) -> Validator:
+def _validator(kind: type[Model]) -> "Validator":
+    from reconciler.adapters.schema_check import compile_schema
+
     return compile_schema(published(_name(kind)))
+
+
+def _schema_problems(document: Document, path: str, kind: type[Model]) -> list[Problem]:
+    # The schema's machinery takes longer to import than a sound repository to read, and only a refused file needs it.
+    from reconciler.adapters.schema_check import check
+
+    return check(document, path, _validator(kind))
 
 
 def _name(kind: type[Model]) -> str:

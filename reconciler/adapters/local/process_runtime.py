@@ -30,6 +30,10 @@ from reconciler.adapters.local.volumes import Sources, Unready
 _MARKER = "LOCAL_REGION_CONTAINER"
 """Environment variable by which a program's processes are found should its shim be killed: pod uid and container."""
 _POLL_MILLIS = 200
+_NAME = "name"
+"""File in a pod's folder that says what the pod is called."""
+_MOST_LOGS = 1000
+"""Pods whose logs are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class ProcessSettings:
     secrets: Path
     claims: Path
     entry_points: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    logs: Path | None = None
+    """Where the logs of pods go that are taken away, as `<pod>/<container>.log`; without it they go with the pod."""
 
 
 class ProcessRuntime:
@@ -63,6 +69,8 @@ class ProcessRuntime:
         if key in self._spawned or (place / "claim").exists():
             return None
         self._pods.add(launch.uid)
+        (self._folder / launch.uid).mkdir(exist_ok=True)
+        (self._folder / launch.uid / _NAME).write_text(launch.pod["metadata"]["name"], "utf-8")
         settings = self._settings
         sources = Sources(launch.pod["metadata"]["namespace"], launch.config_maps, settings.secrets, settings.claims)
         volumes = self._folder / launch.uid / "volumes"
@@ -119,6 +127,7 @@ class ProcessRuntime:
             self.kill(*key, now)
         if running:
             return
+        self._keep_logs(keys)
         _remove(self._folder / uid)
         if (self._folder / uid).exists():
             return
@@ -127,6 +136,20 @@ class ProcessRuntime:
             self._ended.pop(key, None)
             self._spawned.pop(key, None)
             self._live.discard(key)
+
+    def _keep_logs(self, keys: Sequence[tuple[str, str]]) -> None:
+        """Move the logs of a pod that goes to where people look for them; the oldest make room."""
+        kept = self._settings.logs
+        for uid, container in keys if kept is not None else ():
+            log, called = self._place(uid, container) / "log", self._folder / uid / _NAME
+            if kept is not None and called.is_file() and log.is_file():
+                name = called.read_text("utf-8")
+                (kept / name).mkdir(parents=True, exist_ok=True)
+                log.replace(kept / name / f"{container}.log")
+        if kept is not None and kept.is_dir():
+            folders = sorted(kept.iterdir(), key=lambda folder: folder.stat().st_mtime)
+            for folder in folders[: max(0, len(folders) - _MOST_LOGS)]:
+                _remove(folder)
 
     def due(self, uids: Collection[str], now: int) -> int | None:
         """Soon, while anything of them runs: an end is found by asking."""
