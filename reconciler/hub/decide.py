@@ -12,7 +12,7 @@ from reconciler.hub.index import Index, job_view
 from reconciler.hub.intents import intent_for
 from reconciler.hub.ledger import Ledger, Suspicion
 from reconciler.hub.regions import RegionSeen
-from reconciler.hub.review import NeverIn, PlacementFile, approval_needed, review
+from reconciler.hub.review import NeverIn, PlacementFile, approval_needed, approved_region, review
 from reconciler.hub.sources import Sources
 from reconciler.hub.steady import Steady
 from reconciler.model.attempt import Attempt, State
@@ -33,6 +33,7 @@ from reconciler.planning.records import (
     with_attempt,
     withdraw,
 )
+from reconciler.planning.rooms import Rooms
 from reconciler.planning.snapshot import RegionView, Snapshot
 
 
@@ -71,12 +72,17 @@ class Outcome:
     """What happened, a line each, for the commit message."""
 
 
+MOST_PLACED = 1000
+"""Placements of one cycle: enough for any day, and one push of ten thousand files helps nobody."""
+
+
 @dataclass(slots=True)
 class Memory:
     """What makes a cycle cheap after the one before. May vanish at any time; nothing hangs on it."""
 
     index: Index = field(default_factory=Index)
     steady: Steady = field(default_factory=Steady)
+    rooms: Rooms = field(default_factory=Rooms)
 
 
 def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome:
@@ -91,7 +97,7 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
     memory.index.update(records, policy)
     placements: dict[JobKey, Placement] = {}
     proposals: dict[JobKey, Placement] = {}
-    for decision in plan(snapshot_of(world, memory.index), now):
+    for decision in plan(snapshot_of(world, memory.index), now, memory.rooms, MOST_PLACED):
         record = records[decision.key]
         if isinstance(decision, Place):
             record, placement, proposed = _placed(record, decision, world, now)
@@ -100,7 +106,7 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
         else:
             record = _waiting(record, decision)
         records[decision.key] = record
-    return Outcome(records, placements, proposals, tuple(_events(world.ledger.records, records)))
+    return Outcome(records, placements, proposals, events_of(world.ledger.records, records))
 
 
 # ---- records ------------------------------------------------------------------------------------------------------
@@ -111,7 +117,7 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     old, jobs, conflicts = world.ledger.records, world.sources.jobs, world.sources.conflicts
     steady.under(policy)
     steady.keep_only(old)
-    corrupt = {path.removeprefix("jobs/").removesuffix(".json") for path in world.ledger.corrupt}
+    unread = world.ledger.unread
     records: dict[JobKey, JobRecord] = {}
     for key, record in old.items():
         file = jobs.get(key)
@@ -127,7 +133,7 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     for key in jobs.keys() - old.keys():
         # A record that cannot be read may be of a job that runs: it is left alone until a person has looked.
         intent = intent_for(key, None, world.sources, world.suspicion)
-        if intent.wanted is not None and str(key) not in corrupt:
+        if intent.wanted is not None and key not in unread:
             records[key] = settle(admit(key, intent.wanted, now), policy, now)
     return records
 
@@ -150,7 +156,9 @@ def _refused(team: str, attempt: Attempt, errors: Mapping[str, str]) -> str | No
 
 
 def _reviewed(record: JobRecord, world: World, index: Index, now: datetime) -> JobRecord:
-    if record.key in world.declined and record.current is not None and record.current.state is State.PROPOSED:
+    current = record.current
+    waits_for_room = current is not None and approved_region(record) == current.region  # forges delete a branch once it is merged
+    if record.key in world.declined and current is not None and current.state is State.PROPOSED and not waits_for_room:
         record = _declined(record, now)
     if record.key not in world.placements:
         return settle(record, world.sources.fleet.policy, now)
@@ -269,6 +277,11 @@ def _waiting(record: JobRecord, decision: Wait | Impossible) -> JobRecord:
 
 def _codes(reasons: Mapping[str, Reason]) -> dict[str, str]:
     return {region: reason.code for region, reason in reasons.items()}
+
+
+def events_of(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> tuple[str, ...]:
+    """What happened to jobs, a line each."""
+    return tuple(_events(before, after))
 
 
 def _events(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> Iterable[str]:

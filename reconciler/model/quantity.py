@@ -1,6 +1,6 @@
 """Kubernetes quantities as whole numbers: bytes, and thousandths of a core. Rounded up, as the API server does."""
 
-from decimal import ROUND_CEILING, Decimal
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from functools import lru_cache
 
 _FACTORS = {
@@ -10,6 +10,8 @@ _FACTORS = {
     "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30),
     "Ti": Decimal(2**40), "Pi": Decimal(2**50), "Ei": Decimal(2**60),
 }  # fmt: skip
+_MOST_DIGITS = 30
+"""Beyond is no machine; `1e999999999` would take all memory to write out."""
 
 
 @lru_cache(maxsize=65536)
@@ -19,9 +21,12 @@ def _amount(text: str) -> Decimal:
     while suffix_at and not (stripped[suffix_at - 1].isdigit() or stripped[suffix_at - 1] == "."):
         suffix_at -= 1
     suffix = stripped[suffix_at:]
-    if suffix in _FACTORS:
-        return Decimal(stripped[:suffix_at]) * _FACTORS[suffix]
-    return Decimal(stripped)  # exponents, such as 1e3; ValueError's cousin InvalidOperation for anything else
+    if suffix not in _FACTORS:
+        raise InvalidOperation(f"`{text}` is no quantity")
+    amount = Decimal(stripped[:suffix_at]) * _FACTORS[suffix]  # exponents too, such as 1e3
+    if not amount.is_finite() or amount.adjusted() > _MOST_DIGITS:
+        raise InvalidOperation(f"`{text}` is no quantity")
+    return amount
 
 
 @lru_cache(maxsize=65536)

@@ -62,6 +62,9 @@ class Why(StrEnum):
     SUSPENDED = "suspend is true"
     HELD = "a person holds this job by `veto: all` in its placement"
     LIMIT_EXCEEDED = "{field} is {value}, the policy allows {limit}"
+    DECLINED = "its proposal was deleted unmerged; edit the job, or commit a placement for it to {into}"
+    BRANCH_REFUSED = "the remote refuses branch {branch}: {message}"
+    POLICY_UNREADABLE = "policy.yaml has no valid version; nothing new is placed until it is mended"
     DUPLICATE_JOB = "two files name this job: {paths}"
     SPEC_BROKEN = "its file is broken; the last good version stays in force"
     SPEC_MISSING = "its file is gone from the main branch"
@@ -104,7 +107,7 @@ class Reason(Model):
     @property
     def text(self) -> str:
         """The sentence for people."""
-        return Why[_enum_name(self.code)].format(**self.numbers)
+        return Why[_enum_name(self.code)].value.format(**self.numbers)
 
 
 def _enum_name(code: str) -> str:

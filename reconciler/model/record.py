@@ -62,6 +62,8 @@ class PlacementSeen(Model):
     """The region that a merged proposal approved, until an attempt has used it."""
     run_hash: str | None = None
     """Of the spec that was approved."""
+    declined: str | None = None
+    """Run hash of the spec whose proposal a person deleted."""
 
 
 class JobRecord(Model):

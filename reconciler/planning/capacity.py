@@ -7,7 +7,7 @@ Nodes alike in kind form a pool; nodes of a pool that have the same amounts free
 this rules out: free cards counted over nodes (skypilot-org/skypilot#3499), the same card spent twice (karmada-io/karmada#6783).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from reconciler.model.attempt import Needs
 from reconciler.model.gpu import parse_model
@@ -21,7 +21,7 @@ Pool = dict[Free, int]
 
 
 class Capacity:
-    """Free room of one region: the scratch copy of one pass."""
+    """Free room of one region. A pass copies it before it takes from it."""
 
     __slots__ = ("free_gpus", "pools", "total_gpus")
 
@@ -30,6 +30,10 @@ class Capacity:
         self.total_gpus = total_gpus
         self.free_gpus = sum(max(free.gpus, 0) * count for pool in pools.values() for free, count in pool.items())
 
+    def copy(self) -> "Capacity":
+        """An independent copy."""
+        return Capacity({kind: dict(pool) for kind, pool in self.pools.items()}, self.total_gpus)
+
     def fits(self, needs: Needs, wanted: int, kinds: Iterable[Kind]) -> int:
         """Pods of those needs that fit, counted up to `wanted`."""
         found = 0
@@ -37,7 +41,7 @@ class Capacity:
             return 0
         for kind in kinds:
             for free, count in self.pools.get(kind, {}).items():
-                if needs.gpus > free.gpus:
+                if needs.gpus and needs.gpus > free.gpus:  # below zero where cards fell sick in use
                     continue
                 found += free.times(needs) * count
                 if found >= wanted:
@@ -106,14 +110,21 @@ def unseen(facts: ReportFacts, holdings: Iterable[Holding]) -> list[tuple[Holdin
     return [(holding, count) for holding, count in missing if count > 0]
 
 
-def now_free(view: RegionView) -> Capacity:
-    """Free room of a region at present; empty where it has never reported."""
+def now_free(view: RegionView, freed: Mapping[str, Free] | None = None, over: Collection[str] = ()) -> Capacity:
+    """Free room of a region at present; empty where it has never reported.
+
+    For looking ahead: `freed` as in `reported`, `over` are the attempts that will have ended by then.
+    """
     if view.facts is None:
         return Capacity({}, 0)
-    capacity = reported(view.facts)
+    capacity = reported(view.facts, freed)
     for holding, count in unseen(view.facts, view.holdings):
-        same = [kind for kind in capacity.pools if holding.gpu_model is None or kind.gpu_model == holding.gpu_model]
-        capacity.take(holding.needs, count, same)
+        if holding.attempt in over:
+            continue
+        # Where nobody knows on which model it will turn up, its room is set aside on each.
+        models = {kind.gpu_model for kind in capacity.pools} if holding.gpu_model is None else {holding.gpu_model}
+        for model in models:
+            capacity.take(holding.needs, count, [kind for kind in capacity.pools if kind.gpu_model == model])
     return capacity
 
 
@@ -132,6 +143,8 @@ def _declared(region: Region) -> dict[Kind, Pool]:
     """Nodes that the region's file promises. Disk and pod slots are not declared, so they rule nothing out."""
     pools: dict[Kind, Pool] = {}
     for pool in region.node_pools:
+        if not pool.nodes:
+            continue
         model = str(parse_model(pool.gpu_model)) if pool.gpu_model else None
         vram = whole(pool.gpu_memory) if pool.gpu_memory else None
         kind = Kind(model, pool.gpu_model, vram, pool.driver, pool.rdma, ())

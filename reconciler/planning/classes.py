@@ -5,19 +5,34 @@ Two jobs are of one class when nothing that a filter, an estimate or a term read
 
 import difflib
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reconciler.model.gpu import satisfies
+from reconciler.model.attempt import Needs
+from reconciler.model.gpu import parse_model, satisfies
 from reconciler.model.job import JobSpec
 from reconciler.model.policy import Weights
 from reconciler.model.reasons import Reason, Why, because, code_of
+from reconciler.model.region import Region
 from reconciler.planning.capacity import Pool
-from reconciler.planning.filters import Fit, Refusal, permitted, reachable, suited
-from reconciler.planning.scoring import Facts, Terms, best_of, fixed_terms, weights_for
+from reconciler.planning.filters import RESOURCES, Fit, Refusal, lacking, needs_in, permitted, reachable, suited
+from reconciler.planning.scoring import Best, Facts, Terms, best_of, fixed_terms, weights_for
 from reconciler.planning.shapes import Kind
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
-from reconciler.planning.transfer import Move, moving
+from reconciler.planning.transfer import Move, addresses, moving
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the GPU models that will do, in one region, and how it rates there: prices differ from model to model."""
+
+    preference: int
+    """Its place in the job's own list."""
+    model: str | None
+    kinds: tuple[Kind, ...]
+    facts: Facts
+    terms: Terms
+    fixed_score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +40,11 @@ class Option:
     """A region that could run jobs of the class if it had room."""
 
     region: str
-    fit: Fit
-    preferences: tuple[int, ...]
-    """For each model of the fit, its place in the job's own list."""
-    facts: Facts
-    terms: Terms
-    fixed_score: float
+    needs: Needs
+    choices: tuple[Choice, ...]
+    """In the job's order of preference; at least one."""
+    kinds: tuple[Kind, ...]
+    """Of all choices together."""
     blocked: Refusal | None
     """Why it cannot be given new jobs at present (cordoned, stale), though it would do."""
 
@@ -44,6 +58,8 @@ class JobClass:
     reasons: Mapping[str, Reason]
     strategy: str
     weights: Weights
+    never: Reason | None
+    """Why no region can ever run the job; None where one could."""
     exhausted: set[tuple[str, int]] = field(default_factory=set)
     """(region, preference) found without room. Room only shrinks during a pass, so it need not be asked again."""
     full: dict[str, Reason] = field(default_factory=dict)
@@ -85,9 +101,12 @@ class Classifier:
     def __init__(self, snapshot: Snapshot, nodes: Mapping[str, dict[Kind, Pool]]) -> None:
         self._snapshot = snapshot
         self._nodes = nodes
+        self._models = tuple(sorted({kind.gpu_model for kinds in nodes.values() for kind in kinds if kind.gpu_model is not None}))
         fresh = snapshot.policy.thresholds.report_fresh_seconds
         self._blocked = {name: reachable(view, fresh) for name, view in snapshot.regions.items()}
-        self._suited: dict[Hashable, dict[str, tuple[Fit, float | None, bool] | Refusal]] = {}
+        self._regions = sorted(snapshot.regions.items())
+        self._addresses = addresses(snapshot.datasets)
+        self._suited: dict[Hashable, dict[str, _Shaped | Refusal]] = {}
         self._moves: dict[Hashable, dict[str, Move | Refusal]] = {}
         self._permitted: dict[Hashable, dict[str, Refusal | None]] = {}
 
@@ -95,25 +114,48 @@ class Classifier:
         """What holds for every job of this one's class."""
         name, weights = weights_for(job.spec, self._snapshot.policy)
         refused: dict[str, Refusal] = {}
-        fits: dict[str, Fit] = {}
-        facts: dict[str, Facts] = {}
+        fits: dict[str, tuple[Fit, tuple[Facts, ...]]] = {}
         permitted_in, suited_in, moves_to = self._rules(job), self._shapes(job), self._transfers(job)
-        for region in self._snapshot.regions:
+        for region, _ in self._regions:
             suits, move = suited_in[region], moves_to[region]
-            refusal = permitted_in[region] or (suits if isinstance(suits, Refusal) else move)
-            if isinstance(refusal, Refusal):
-                refused[region] = refusal
+            noes = [answer for answer in (permitted_in[region], suits, move) if isinstance(answer, Refusal)]
+            if noes:  # what holds for ever is what must be mended
+                refused[region] = next((refusal for refusal in noes if refusal.ever), noes[0])
             elif isinstance(suits, tuple) and isinstance(move, Move):
-                fits[region] = suits[0]
-                facts[region] = Facts(move, suits[1], suits[2])
-        best = best_of(facts, job.run_seconds)
+                fits[region] = (suits[0], tuple(Facts(move, hourly, rdma) for hourly, rdma in suits[1]))
+        best = best_of([fact for _, facts in fits.values() for fact in facts], job.run_seconds)
         options = tuple(
-            self._option(job, region, fits[region], fact, fixed_terms(job.spec, fact, best, weights, self._snapshot.policy))
-            for region, fact in sorted(facts.items())
+            self._option(job, region, fit, [(fact, self._terms(job, fact, best, weights)) for fact in facts])
+            for region, (fit, facts) in fits.items()
         )
         refused |= _unknown_regions(job, self._snapshot)
+        never = None if options else self._impossible(job, refused)
         reasons = {region: refusal.reason for region, refusal in refused.items()}
-        return JobClass(options, refused, reasons, name, weights)
+        return JobClass(options, refused, reasons, name, weights, never)
+
+    def _impossible(self, job: JobView, refused: Mapping[str, Refusal]) -> Reason | None:
+        """Why no region can ever run the job, in the words of those that came nearest; None where one could."""
+        if not self._regions:
+            return because(Why.NO_REGIONS)
+        if not all(refusal.ever for refusal in refused.values()):
+            return None
+        reasons = [refusal.reason for refusal in refused.values()]
+        nearest = max(map(_nearness, reasons))
+        near = [reason for reason in reasons if _nearness(reason) == nearest]
+        first, wanted = near[0], job.spec.gpu.models
+        if first.code == code_of(Why.GPU_MODEL_MISMATCH):
+            # Those that rules of people keep it from may have the model: then it cannot be said of all regions.
+            have = [own for own in self._models if not wanted or any(satisfies(own, model) for model in wanted)]
+            return first if have else _no_model(wanted, self._models)
+        if first.code == code_of(Why.NODE_TOO_SMALL):
+            largest = max(near, key=_size)
+            everywhere = all(_nearness(reason) > _BY_PEOPLE or reason.code == code_of(Why.NO_SUCH_REGION) for reason in reasons)
+            numbers = {name: value for name, value in largest.numbers.items() if name != "region"}
+            return because(Why.NO_NODE_LARGE_ENOUGH, **numbers) if everywhere else largest
+        return first
+
+    def _terms(self, job: JobView, facts: Facts, best: Best, weights: Weights) -> Terms:
+        return fixed_terms(job.spec, facts, best, weights, self._snapshot.policy)
 
     def _rules(self, job: JobView) -> dict[str, Refusal | None]:
         spec = job.spec
@@ -121,54 +163,82 @@ class Classifier:
         key = (people, spec.workload, spec.network, spec.queue, spec.tolerations, _overlay_key(spec))
         found = self._permitted.get(key)
         if found is None:
-            regions = self._snapshot.regions.items()
-            found = self._permitted[key] = {name: permitted(job, view, self._snapshot) for name, view in regions}
+            found = self._permitted[key] = {name: permitted(job, view, self._snapshot) for name, view in self._regions}
         return found
 
-    def _shapes(self, job: JobView) -> dict[str, tuple[Fit, float | None, bool] | Refusal]:
+    def _shapes(self, job: JobView) -> dict[str, "_Shaped | Refusal"]:
         spec = job.spec
         key = (spec.gpu, spec.nodes, spec.resources, spec.network, spec.communication_mode, spec.tolerations, _overlay_key(spec))
         found = self._suited.get(key)
         if found is None:
-            found = self._suited[key] = {name: self._shape(job, view) for name, view in self._snapshot.regions.items()}
+            found = self._suited[key] = {name: self._shape(job, view) for name, view in self._regions}
         return found
 
-    def _shape(self, job: JobView, view: RegionView) -> tuple[Fit, float | None, bool] | Refusal:
-        nodes = self._nodes[view.region.name]
-        if not nodes:  # nothing declared, nothing reported: nobody can say that it will never fit
-            return self._blocked[view.region.name] or Refusal(because(Why.NO_REPORT, region=view.region.name), ever=False)
+    def _shape(self, job: JobView, view: RegionView) -> "_Shaped | Refusal":
+        nodes, needs = self._nodes[view.region.name], needs_in(job.spec, view.region)
+        if not nodes and isinstance(needs, Needs):  # none declared, none reported: nobody can say that it will never fit
+            return self._blocked[view.region.name] or _no_nodes(job.spec, needs, view.region.name)
         fit = suited(job, view, nodes)
         if isinstance(fit, Refusal):
             return fit
-        rdma = any(kind.rdma for _, kinds in fit.models for kind in kinds) and view.region.profile.rdma is not None
-        return fit, hourly_usd(job.spec, view, fit), rdma
+        has_rdma = view.region.profile.rdma is not None
+        return fit, tuple(
+            (hourly_usd(job.spec, view.region, fit.needs, kinds), has_rdma and any(kind.rdma for kind in kinds))
+            for _, kinds in fit.models
+        )
 
     def _transfers(self, job: JobView) -> dict[str, Move | Refusal]:
         key = job.spec.dataset
         found = self._moves.get(key)
         if found is None:
-            regions = self._snapshot.regions.items()
-            found = self._moves[key] = {name: moving(job.spec, view.region, self._snapshot) for name, view in regions}
+            found = self._moves[key] = {
+                name: moving(job.spec, view.region, self._snapshot, self._addresses) for name, view in self._regions
+            }
         return found
 
-    def _option(self, job: JobView, region: str, fit: Fit, facts: Facts, terms: Terms) -> Option:
+    def _option(self, job: JobView, region: str, fit: Fit, rated: Sequence[tuple[Facts, Terms]]) -> Option:
         models = job.spec.gpu.models
-        preferences = tuple(0 if model is None else models.index(model) for model, _ in fit.models)
-        score = sum([value * weight for _, value, weight in terms])
-        return Option(region, fit, preferences, facts, terms, score, self._blocked[region])
+        choices = tuple(
+            Choice(
+                0 if model is None else models.index(model),
+                model,
+                kinds,
+                facts,
+                terms,
+                sum([value * weight for _, value, weight in terms]),
+            )
+            for (model, kinds), (facts, terms) in zip(fit.models, rated, strict=True)
+        )
+        kinds = tuple(dict.fromkeys(kind for _, kinds in fit.models for kind in kinds))
+        return Option(region, fit.needs, choices, kinds, self._blocked[region])
+
+
+_Shaped = tuple[Fit, tuple[tuple[float | None, bool], ...]]
+"""A region's yes; for each of the fit's models what all GPUs cost an hour, and whether there is RDMA."""
+
+
+def _no_nodes(spec: JobSpec, needs: Needs, region: str) -> Refusal:
+    """A region that is heard of but has no node at present: it may get some."""
+    per_node, resource = lacking(needs, lambda _: True)
+    numbers: dict[str, float | str] = {"free_nodes": 0, "wanted": spec.nodes, "per_node": per_node, "resource": resource}
+    return Refusal(because(Why.NOT_ENOUGH_FREE, region=region, **numbers), ever=False)
 
 
 def _overlay_key(spec: JobSpec) -> str:
     return json.dumps(spec.pod_overlay, sort_keys=True) if spec.pod_overlay else ""
 
 
-def hourly_usd(spec: JobSpec, view: RegionView, fit: Fit) -> float | None:
-    """What all GPUs of the job cost an hour in the region; None where its price is not known."""
-    if not fit.needs.gpus:
+def hourly_usd(spec: JobSpec, region: Region, needs: Needs, kinds: Iterable[Kind]) -> float | None:
+    """What all GPUs of the job cost an hour on nodes of these kinds, at most; None where a price is not known."""
+    if not needs.gpus:
         return 0.0
-    models = {str(kind.gpu_model) for _, kinds in fit.models[:1] for kind in kinds}
-    prices = [usd for model, usd in view.region.prices.items() if any(satisfies(own, model) for own in models)]
-    return max(prices) * fit.needs.gpus * spec.nodes if prices else None
+    dearest = 0.0
+    for model in {str(kind.gpu_model) for kind in kinds}:
+        prices = [usd for own, usd in region.prices.items() if satisfies(model, own)]
+        if not prices:
+            return None
+        dearest = max(dearest, *prices)
+    return dearest * needs.gpus * spec.nodes
 
 
 def _unknown_regions(job: JobView, snapshot: Snapshot) -> dict[str, Refusal]:
@@ -180,27 +250,8 @@ def _unknown_regions(job: JobView, snapshot: Snapshot) -> dict[str, Refusal]:
     }
 
 
-def impossible(job: JobView, found: JobClass, snapshot: Snapshot) -> Reason | None:
-    """Why no region can ever run the job, in the words of those that came nearest; None where one could."""
-    if not snapshot.regions:
-        return because(Why.NO_REGIONS)
-    if found.options or not all(refusal.ever for refusal in found.refused.values()):
-        return None
-    nearest = max(_NEARNESS.get(refusal.reason.code, 1) for refusal in found.refused.values())
-    reasons = [refusal.reason for refusal in found.refused.values() if _NEARNESS.get(refusal.reason.code, 1) == nearest]
-    first = reasons[0]
-    if first.code == code_of(Why.GPU_MODEL_MISMATCH):
-        return _no_model(job, snapshot)
-    if first.code == code_of(Why.NODE_TOO_SMALL):
-        largest = max(reasons, key=lambda reason: _number(reason.numbers["largest"]))
-        numbers = {name: value for name, value in largest.numbers.items() if name != "region"}
-        return because(Why.NO_NODE_LARGE_ENOUGH, **numbers)
-    return first
-
-
-def _number(value: object) -> float:
-    return value if isinstance(value, int | float) else -1.0
-
+_BY_PEOPLE = 1
+"""Nearness of a region that a rule of people rules out."""
 
 _NEARNESS = {
     code_of(Why.REGION_NOT_ALLOWED): 0,
@@ -219,18 +270,20 @@ _NEARNESS = {
 """How far a region came through the filters; the rules of people (1) come before the nodes."""
 
 
-def _no_model(job: JobView, snapshot: Snapshot) -> Reason:
-    have = sorted(
-        {
-            node.kind.gpu_model
-            for view in snapshot.regions.values()
-            if view.facts
-            for node in view.facts.nodes
-            if node.kind.gpu_model
-        }
-        | {str(pool.gpu_model) for view in snapshot.regions.values() for pool in view.region.node_pools if pool.gpu_model}
-    )
-    wanted = " or ".join(job.spec.gpu.models)
-    close = difflib.get_close_matches(job.spec.gpu.models[0].upper() if job.spec.gpu.models else "", have, n=1, cutoff=0.5)
+def _nearness(reason: Reason) -> int:
+    return _NEARNESS.get(reason.code, _BY_PEOPLE)
+
+
+def _size(reason: Reason) -> tuple[int, float]:
+    """How near the largest node came: by the resource that failed it, in the order in which they are looked at, then how much."""
+    words = [word for word, _, _ in RESOURCES]
+    word, largest = reason.numbers["resource"], reason.numbers["largest"]
+    return words.index(word) if word in words else len(words), largest if isinstance(largest, int | float) else 0.0
+
+
+def _no_model(wanted: Sequence[str], have: Sequence[str]) -> Reason:
+    asked = wanted[0] if wanted else ""
+    close = [own for own in have if parse_model(own).chip == parse_model(asked).chip]
+    close = close or difflib.get_close_matches(asked.upper(), have, n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]}?" if close else ""
-    return because(Why.NO_REGION_HAS_MODEL, wanted=wanted or "GPUs", have=", ".join(have) or "none", hint=hint)
+    return because(Why.NO_REGION_HAS_MODEL, wanted=" or ".join(wanted) or "GPUs", have=", ".join(have) or "none", hint=hint)

@@ -41,14 +41,14 @@ class Ending:
     exit_code: int | None = None
 
 
-def ending(workload: WorkloadReport, spec: JobSpec) -> Ending | None:
-    """How the attempt ended; None while anything of it may still run."""
+def ending(workload: WorkloadReport, spec: JobSpec, limit_seconds: int | None) -> Ending | None:
+    """How the attempt ended; None while anything of it may still run. `limit_seconds`: the run time of all attempts together."""
     if workload.succeeded:
         return Ending(Event.SUCCEEDED, because(Why.SUCCEEDED), exit_code=0)
     if workload.state != "Ended" or not workload.stopped:
         return None
     if workload.failed == "DeadlineExceeded":
-        reason = because(Why.DEADLINE_EXCEEDED, limit_seconds=spec.max_runtime_seconds)
+        reason = because(Why.DEADLINE_EXCEEDED, limit_seconds=limit_seconds)
         return Ending(Event.FAILED, reason, Outcome.DEADLINE_EXCEEDED, final=True)
     failed = [pod for pod in workload.pods if pod.exit_code not in (None, 0)]
     if not failed:

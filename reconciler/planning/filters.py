@@ -14,9 +14,10 @@ from packaging.version import InvalidVersion, Version
 from reconciler.model.attempt import Needs
 from reconciler.model.gpu import satisfies
 from reconciler.model.job import JobSpec
-from reconciler.model.pods import node_needs
+from reconciler.model.pods import node_needs, wants_rdma
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.region import Region
 from reconciler.planning.capacity import Pool
 from reconciler.planning.shapes import Free, Kind
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
@@ -123,6 +124,8 @@ def overlay_fields(overlay: object, path: str = "") -> list[str]:
 def reachable(view: RegionView, fresh_seconds: int) -> Refusal | None:
     """Whether the region can be given new jobs now: it is known, not cordoned, and its report is fresh."""
     name = view.region.name
+    if view.closed is not None:
+        return Refusal(view.closed, ever=False)
     if view.region.cordoned:
         return Refusal(because(Why.CORDONED, region=name), ever=False)
     if view.facts is None or view.report_age_seconds is None:
@@ -133,16 +136,37 @@ def reachable(view: RegionView, fresh_seconds: int) -> Refusal | None:
     return None
 
 
+_UNREADABLE = (ArithmeticError, AttributeError, TypeError, ValueError)
+"""What is raised where a partial pod is none: its fields are anybody's, and one bad pod must not end the pass."""
+
+
+def needs_in(spec: JobSpec, region: Region) -> Needs | Refusal:
+    """What each node of the job requests there; a refusal where its pod cannot be put together."""
+    try:
+        return node_needs(spec, region.profile)
+    except _UNREADABLE as error:
+        message = f"its pod_overlay and the profile of {region.name} make no pod: {error or type(error).__name__}"
+        return _no(Why.START_REFUSED, message=message)
+
+
 def suited(job: JobView, view: RegionView, nodes: dict[Kind, Pool]) -> Fit | Refusal:
     """Whether the job fits the region's nodes when they are empty: GPU model, VRAM, driver, taints, shape, number."""
     spec, name = job.spec, view.region.name
-    needs = node_needs(spec, view.region.profile)
-    tolerated = _tolerated(spec, view)
-    kinds: Sequence[Kind] = [kind for kind in nodes if set(kind.taints) <= tolerated]
+    needs = needs_in(spec, view.region)
+    if isinstance(needs, Refusal):
+        return needs
+    kinds = _open_to(spec, view.region, nodes)
+    with_rdma = [kind for kind in kinds if kind.rdma]
     if spec.network == "rdma":
-        kinds = [kind for kind in kinds if kind.rdma]
-        if not kinds:
-            return _no(Why.RDMA_MISSING, region=name)
+        return _fitting(spec, needs, name, nodes, with_rdma) if with_rdma else _no(Why.RDMA_MISSING, region=name)
+    if with_rdma and wants_rdma(spec) and view.region.profile.rdma and view.region.profile.rdma.resources:
+        # Its pods will ask for RDMA here, so nodes without it cannot take them.
+        fit, without = (_fitting(spec, needs, name, nodes, some) for some in (with_rdma, kinds))
+        return _no(Why.RDMA_MISSING, region=name) if isinstance(fit, Refusal) and isinstance(without, Fit) else fit
+    return _fitting(spec, needs, name, nodes, kinds)
+
+
+def _fitting(spec: JobSpec, needs: Needs, name: str, nodes: dict[Kind, Pool], kinds: Sequence[Kind]) -> Fit | Refusal:
     if not needs.gpus:
         return _shaped(needs, spec.nodes, name, nodes, ((None, tuple(kinds)),))
     right = _right_gpus(spec, name, [kind for kind in kinds if kind.gpu_model is not None])
@@ -151,11 +175,15 @@ def suited(job: JobView, view: RegionView, nodes: dict[Kind, Pool]) -> Fit | Ref
     return _shaped(needs, spec.nodes, name, nodes, right)
 
 
-def _tolerated(spec: JobSpec, view: RegionView) -> set[str]:
-    profile = view.region.profile
-    own = {profile.tolerations[name].key for name in spec.tolerations if name in profile.tolerations}
-    everybody = {str(item.get("key")) for item in profile.pod.get("tolerations", ()) if isinstance(item, dict)}
-    return own | everybody | ({profile.gpu_resource} if spec.gpu.count else set())
+def _open_to(spec: JobSpec, region: Region, nodes: dict[Kind, Pool]) -> list[Kind]:
+    """Kinds of node whose taints the job's pods tolerate."""
+    profile = region.profile
+    everybody = [item for item in profile.pod.get("tolerations") or () if isinstance(item, dict)]
+    if any(not item.get("key") and item.get("operator") == "Exists" for item in everybody):
+        return list(nodes)
+    tolerated = {profile.tolerations[name].key for name in spec.tolerations if name in profile.tolerations}
+    tolerated |= {str(item.get("key")) for item in everybody} | ({profile.gpu_resource} if spec.gpu.count else set())
+    return [kind for kind in nodes if set(kind.taints) <= tolerated]
 
 
 Models = tuple[tuple[str | None, tuple[Kind, ...]], ...]
@@ -210,16 +238,26 @@ def _has_driver(spec: JobSpec, kind: Kind) -> bool:
 def _driver(spec: JobSpec, region: str, kinds: Sequence[Kind]) -> Refusal | None:
     if any(_has_driver(spec, kind) and _has_vram(spec, kind) for kind in kinds):
         return None
-    have = ", ".join(sorted({kind.driver or "unknown" for kind in kinds}))
+    have = ", ".join(sorted({kind.driver or "unknown" for kind in kinds if _has_vram(spec, kind)}))
     return _no(Why.DRIVER_MISMATCH, region=region, have=have, wanted=spec.gpu.driver)
 
 
-_RESOURCES = (
-    ("GPUs", "gpus", "gpus", 1),
-    ("CPU cores", "cpu_milli", "cpu_milli", 1000),
-    ("GiB of memory", "memory_bytes", "memory_bytes", GIB),
-    ("GiB of disk", "disk_bytes", "disk_bytes", GIB),
+RESOURCES = (
+    ("GPUs", "gpus", 1),
+    ("CPU cores", "cpu_milli", 1000),
+    ("GiB of memory", "memory_bytes", GIB),
+    ("GiB of disk", "disk_bytes", GIB),
 )
+"""What is looked at, in this order: its word, its field in Needs and Free, how many of the field's units make one."""
+
+
+def lacking(needs: Needs, short_of: Callable[[Needs], bool]) -> tuple[float, str]:
+    """The first resource that alone is short, as amount per node and word; all of them together where none alone is."""
+    for word, field, unit in RESOURCES:
+        amount = getattr(needs, field)
+        if amount and short_of(Needs(**{field: amount})):
+            return _plain(amount / unit), word
+    return (needs.gpus, "GPUs") if needs.gpus else (_plain(needs.cpu_milli / 1000), "CPU cores")
 
 
 def _shaped(needs: Needs, wanted: int, region: str, nodes: dict[Kind, Pool], models: Models) -> Fit | Refusal:
@@ -239,9 +277,9 @@ def _count(needs: Needs, wanted: int, nodes: dict[Kind, Pool], kinds: Iterable[K
 
 
 def _too_small(needs: Needs, region: str, lines: Sequence[Free]) -> Refusal:
-    for word, have_name, need_name, unit in _RESOURCES:
-        largest = max((getattr(line, have_name) for line in lines), default=0)
-        need = getattr(needs, need_name)
+    for word, field, unit in RESOURCES:
+        largest = max((getattr(line, field) for line in lines), default=0)
+        need = getattr(needs, field)
         if need > largest:
             return _no(
                 Why.NODE_TOO_SMALL, region=region, largest=_plain(largest / unit), resource=word, wanted=_plain(need / unit)

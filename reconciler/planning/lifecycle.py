@@ -47,6 +47,8 @@ class Seen:
     workload: WorkloadReport | None
     without_it: bool
     """The region has acted on grants that do not list the attempt any more."""
+    refused: str | None = None
+    """What the region's sync engine says against the attempt's manifest."""
 
 
 NOTHING_SEEN = Seen(None, without_it=False)
@@ -68,7 +70,7 @@ def admit(key: JobKey, wanted: Wanted, now: datetime) -> JobRecord:
 
 def advance(record: JobRecord, intent: Intent, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
     """The record after this look."""
-    after = _observe(record, seen, now)
+    after = _observe(record, seen, policy, now)
     after = _take_in(after, intent, now)
     after = _enforce(after, seen, policy, now)
     return settle(after, policy, now)
@@ -77,11 +79,11 @@ def advance(record: JobRecord, intent: Intent, seen: Seen, policy: Policy, now: 
 # ---- what was seen ------------------------------------------------------------------------------------------------
 
 
-def _observe(record: JobRecord, seen: Seen, now: datetime) -> JobRecord:
+def _observe(record: JobRecord, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
     attempt, workload = record.current, seen.workload
     if attempt is None or attempt.state not in (State.GRANTED, State.RUNNING, State.STOPPING):
         return record
-    found = ending(workload, record.spec) if workload is not None else None
+    found = ending(workload, record.spec, run_limit(record.spec, policy)) if workload is not None else None
     if attempt.state is State.STOPPING:
         if found is not None and found.event is Event.SUCCEEDED:
             return _ended(record, found, workload, now)
@@ -145,9 +147,11 @@ def _follow(record: JobRecord, wanted: Wanted, now: datetime) -> JobRecord:
     fields = ", ".join(changed_fields(record.spec, wanted.spec)) if edited else ""
     if wanted.spec != record.spec or wanted.source != record.source:
         record = record.model_copy(update={"spec": wanted.spec, "source": wanted.source, "run_hash": wanted.run_hash})
+    # It may have ended well before the stop reached it, and what has succeeded runs again only where `rerun` says so.
+    added_again = record.cancelled and not (record.this_run and record.this_run[-1].state is State.SUCCEEDED)
     if record.cancelled:
-        record = _new_run(record.model_copy(update={"cancelled": False}), now)
-    elif _asks_anew(record, wanted):
+        record = record.model_copy(update={"cancelled": False})
+    if added_again or _asks_anew(record, wanted):
         record = _new_run(record, now)
     current = record.current
     if current is not None and current.run_hash != wanted.run_hash:
@@ -167,6 +171,7 @@ def _new_run(record: JobRecord, now: datetime) -> JobRecord:
     return record.model_copy(
         update={
             "phase": Phase.PENDING,
+            "why": None,
             "rerun": max(record.rerun, record.spec.rerun),
             "first_attempt": last.number + 1 if last is not None else 1,
             "submitted_at": now,
@@ -181,6 +186,9 @@ def _enforce(record: JobRecord, seen: Seen, policy: Policy, now: datetime) -> Jo
     attempt = record.current
     if attempt is None:
         return record
+    if seen.refused is not None and attempt.state is State.GRANTED:
+        reason = because(Why.NOT_SYNCED, region=attempt.region, message=seen.refused)
+        return withdraw(record, Outcome.DISRUPTED, reason, now, final=True)
     if record.spec.suspend:
         return withdraw(record, Outcome.SUSPENDED, because(Why.SUSPENDED), now)
     if attempt.state is State.GRANTED and attempt.granted_at is not None:
@@ -209,10 +217,10 @@ def settle(record: JobRecord, policy: Policy, now: datetime) -> JobRecord:
         record = (
             record if not record.waits and not record.waits_more else record.model_copy(update={"waits": {}, "waits_more": {}})
         )
+    record = _note_edit_after_success(record, phase, now)
     keep = phase in (Phase.PENDING, Phase.IMPOSSIBLE) and record.phase in (Phase.PENDING, Phase.IMPOSSIBLE)
     if keep:  # the pass decides between these two, and says why
         return record
-    record = _note_edit_after_success(record, phase, now)
     return record if (phase, why) == (record.phase, record.why) else record.model_copy(update={"phase": phase, "why": why})
 
 
@@ -243,6 +251,8 @@ def _phase(record: JobRecord, policy: Policy) -> tuple[Phase, Reason | None]:
         return Phase.SUSPENDED, because(Why.SUSPENDED)
     if "all" in record.placement.veto:
         return Phase.HELD, because(Why.HELD)
+    if record.placement.declined == record.run_hash:
+        return Phase.HELD, because(Why.DECLINED, into="placements")
     return Phase.PENDING, last.reason if last is not None else None
 
 

@@ -34,13 +34,13 @@ class Order:
     def __iter__(self) -> Iterator[JobView]:
         for priority in sorted(self._levels, reverse=True):
             waiting = self._levels[priority]
-            heap = [(self.share(team), team) for team in waiting]
+            heap = [(self.share(team), jobs[0].submitted_at, team) for team, jobs in waiting.items()]
             heapq.heapify(heap)
             while heap:
-                noted, team = heapq.heappop(heap)
+                noted, submitted_at, team = heapq.heappop(heap)
                 if noted != self.share(team):
-                    heapq.heappush(heap, (self.share(team), team))
+                    heapq.heappush(heap, (self.share(team), submitted_at, team))
                     continue
                 yield waiting[team].popleft()
                 if waiting[team]:
-                    heapq.heappush(heap, (self.share(team), team))
+                    heapq.heappush(heap, (self.share(team), waiting[team][0].submitted_at, team))

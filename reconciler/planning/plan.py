@@ -2,10 +2,12 @@
 
 Jobs are taken in order (ordering.py). For each: the regions that could ever run it (classes.py), those of them that have room
 now (capacity.py), the best by preference and score, and where data would have to be copied, whether waiting for a region that
-has it ends sooner. What is placed takes its room at once, so nothing is spent twice in a pass.
+has it ends sooner; a job waits for such a region only where that is better than every region that is free. What is placed takes
+its room at once, so nothing is spent twice in a pass.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import NamedTuple
@@ -13,26 +15,35 @@ from typing import NamedTuple
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.planning.ahead import earliest_start
-from reconciler.planning.capacity import Capacity, now_free, whole_nodes
-from reconciler.planning.classes import Classifier, JobClass, Option, class_key, impossible
+from reconciler.planning.capacity import Capacity
+from reconciler.planning.classes import Choice, Classifier, JobClass, Option, class_key
 from reconciler.planning.decisions import Candidate, Decision, Impossible, Place, Wait
-from reconciler.planning.filters import GIB
+from reconciler.planning.filters import GIB, lacking
 from reconciler.planning.ordering import Order
-from reconciler.planning.shapes import Kind
-from reconciler.planning.snapshot import JobView, Snapshot
+from reconciler.planning.rooms import Rooms
+from reconciler.planning.snapshot import Holding, JobView, Snapshot
 
 RUNNERS_UP = 4
 
 
-def plan(snapshot: Snapshot, now: datetime) -> tuple[Decision, ...]:
-    """One decision for every pending job, in the order in which they were taken."""
-    scratch = _Pass(snapshot, now)
+def plan(snapshot: Snapshot, now: datetime, rooms: Rooms | None = None, most_placed: int | None = None) -> tuple[Decision, ...]:
+    """One decision for every pending job, in the order in which they were taken.
+
+    `rooms` makes the next pass cheaper. After `most_placed` placements the pass ends; the jobs behind are decided in the next one.
+    """
+    if not snapshot.pending:
+        return ()
+    scratch = _Pass(snapshot, now, rooms if rooms is not None else Rooms())
     order = Order(snapshot.pending, snapshot.used_gpus, snapshot.teams)
     decisions: list[Decision] = []
+    placed = 0
     for job in order:
+        if placed == most_placed:
+            break
         decision = scratch.decide(job)
         if isinstance(decision, Place):
             order.placed(job)
+            placed += 1
         decisions.append(decision)
     return tuple(decisions)
 
@@ -40,20 +51,23 @@ def plan(snapshot: Snapshot, now: datetime) -> tuple[Decision, ...]:
 class _Pass:
     """Scratch of one pass: free room, and what is known of each class. Thrown away at its end."""
 
-    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+    def __init__(self, snapshot: Snapshot, now: datetime, rooms: Rooms) -> None:
         self._snapshot = snapshot
         self._now = now
-        self._free: dict[str, Capacity] = {name: now_free(view) for name, view in snapshot.regions.items()}
-        self._classifier = Classifier(snapshot, {name: whole_nodes(view) for name, view in snapshot.regions.items()})
+        found = {name: rooms.of(view) for name, view in snapshot.regions.items()}
+        self._free: dict[str, Capacity] = {name: free for name, (free, _) in found.items()}
+        self._classifier = Classifier(snapshot, {name: nodes for name, (_, nodes) in found.items()})
+        self._taken_from: set[str] = set()
         self._classes: dict[Hashable, JobClass] = {}
         self._small = whole(snapshot.policy.thresholds.small_data)
+        self._given: dict[str, list[Holding]] = {}
+        self._earliest: dict[Hashable, datetime | None] = {}
 
     def decide(self, job: JobView) -> Decision:
         """Decide for one job, and set its room aside if it is placed."""
         found = self._class_of(job)
-        never = impossible(job, found, self._snapshot)
-        if never is not None:
-            return Impossible(job.key, never, found.reasons)
+        if found.never is not None:
+            return Impossible(job.key, found.never, found.reasons)
         rated = self._rate(job, found)
         if rated:
             return self._weigh(job, found, rated)
@@ -69,7 +83,7 @@ class _Pass:
             found = self._classes[key] = self._classifier.classify(job)
         return found
 
-    def _rate(self, job: JobView, found: JobClass) -> list["_Rated"]:
+    def _rate(self, job: JobView, found: JobClass, most: int = RUNNERS_UP + 1) -> list["_Rated"]:
         """The best options with room now, best first: the choice and its runners-up."""
         entries = self._entries(job, found)
         entries.sort(key=_order)
@@ -77,12 +91,12 @@ class _Pass:
         for entry in entries:
             if any(entry.region == better.region for better in rated):
                 continue
-            free, needs = self._free[entry.region], entry.option.fit.needs
-            if free.fits(needs, job.spec.nodes, entry.kinds) < job.spec.nodes:
+            free, needs = self._free[entry.region], entry.option.needs
+            if free.fits(needs, job.spec.nodes, entry.choice.kinds) < job.spec.nodes:
                 found.exhausted.add((entry.region, entry.preference))
                 continue
             rated.append(entry)
-            if len(rated) > RUNNERS_UP:
+            if len(rated) == most:
                 break
         return rated
 
@@ -94,19 +108,13 @@ class _Pass:
             if option.blocked is not None:
                 continue
             region = self._free[option.region]
-            idle = region.free_gpus / region.total_gpus if region.total_gpus and option.fit.needs.gpus else 1.0
-            score = option.fixed_score + idle * idle_weight
+            idle = region.free_gpus / region.total_gpus if region.total_gpus and option.needs.gpus else 1.0
             avoided = option.region in job.avoid
-            for preference, group in zip(option.preferences, option.fit.models, strict=True):
-                if (option.region, preference) not in exhausted:
-                    entries.append(_Rated(avoided, preference, -score, option.region, idle, option, *group))
+            for choice in option.choices:
+                if (option.region, choice.preference) not in exhausted:
+                    score = choice.fixed_score + idle * idle_weight
+                    entries.append(_Rated(avoided, choice.preference, -score, option.region, idle, option, choice))
         return entries
-
-    def _look_everywhere(self, job: JobView, found: JobClass) -> None:
-        """Find out about the regions that scored too low to be asked for room."""
-        for entry in self._entries(job, found):
-            if self._free[entry.region].fits(entry.option.fit.needs, job.spec.nodes, entry.kinds) < job.spec.nodes:
-                found.exhausted.add((entry.region, entry.preference))
 
     def _busy(self, found: JobClass) -> list[Option]:
         """Options that cannot be reached, or that were found to have no room."""
@@ -114,51 +122,79 @@ class _Pass:
             option
             for option in found.options
             if option.blocked is not None
-            or all((option.region, preference) in found.exhausted for preference in option.preferences)
+            or all((option.region, choice.preference) in found.exhausted for choice in option.choices)
         ]
 
     def _weigh(self, job: JobView, found: JobClass, rated: list["_Rated"]) -> Place | Wait:
-        """Take the best, unless it means copying what a busy region already has, and waiting there is better."""
-        best = self._candidate(job, found, rated[0])
-        reason = self._reason(job, found, best)
-        if best.move_bytes is not None and best.move_bytes >= self._small:
-            self._look_everywhere(job, found)
-            verdict = self._copy_or_wait(job, best, rated[0].option, self._busy(found))
-            if isinstance(verdict, Wait):
-                return self._wait(job, found, verdict.reason)
-            reason = verdict or reason
-        refused = dict(found.reasons) | self._why_busy(job, found)
-        self._free[rated[0].region].take(best.needs, job.spec.nodes, rated[0].kinds)
-        runners_up = tuple(self._candidate(job, found, item) for item in rated[1:])
-        return Place(job.key, best, reason, runners_up, refused, found.strategy)
+        """Take the best, unless it means copying what a busy region already has, and waiting there is better than all others."""
+        if not self._copies(rated[0]):
+            return self._place(job, found, rated, self._reason(job, found, rated[0]))
+        rated = self._rate(job, found, len(found.options))  # all of them, so that it is known which are busy
+        busy = self._busy(found)
+        outwaited: dict[str, Reason] = {}
+        for index, item in enumerate(rated):
+            verdict = self._copy_or_wait(job, item, busy) if self._copies(item) else None
+            if not isinstance(verdict, Wait):
+                reason = verdict or self._reason(job, found, item)
+                return self._place(job, found, rated[index:], reason, outwaited)
+            outwaited[item.region] = verdict.reason
+        wait = self._wait(job, found, outwaited[rated[0].region])
+        return replace(wait, refused={**wait.refused, **outwaited})
+
+    def _copies(self, item: "_Rated") -> bool:
+        moved = item.choice.facts.move.move_bytes
+        return moved is not None and moved >= self._small
+
+    def _place(
+        self,
+        job: JobView,
+        found: JobClass,
+        rated: Sequence["_Rated"],
+        reason: Reason,
+        outwaited: Mapping[str, Reason] | None = None,
+    ) -> Place:
+        """The first is taken: its room is set aside, for what follows in the pass and for looking ahead."""
+        refused = dict(found.reasons) | self._why_busy(job, found) | dict(outwaited or {})
+        best, *runners_up = (self._candidate(job, found, item) for item in rated[: RUNNERS_UP + 1])
+        self._own(best.region).take(best.needs, job.spec.nodes, rated[0].choice.kinds)
+        held = Holding(str(job.key), job.spec.nodes, best.needs, best.node_model, best.end_at)
+        self._given.setdefault(best.region, []).append(held)
+        return Place(job.key, best, reason, tuple(runners_up), refused, found.strategy)
+
+    def _own(self, region: str) -> Capacity:
+        """The region's room as this pass's own copy."""
+        if region not in self._taken_from:
+            self._taken_from.add(region)
+            self._free[region] = self._free[region].copy()
+        return self._free[region]
 
     def _candidate(self, job: JobView, found: JobClass, item: "_Rated") -> Candidate:
-        option, move, on_gpus = item.option, item.option.facts.move, item.option.fit.needs.gpus > 0
+        option, choice, move, on_gpus = item.option, item.choice, item.choice.facts.move, item.option.needs.gpus > 0
         start = self._now + timedelta(seconds=move.seconds)
-        models = {kind.gpu_model for kind in item.kinds if kind.gpu_model is not None}
-        products = {kind.gpu_product for kind in item.kinds if kind.gpu_product is not None}
+        models = {kind.gpu_model for kind in choice.kinds if kind.gpu_model is not None}
+        products = {kind.gpu_product for kind in choice.kinds if kind.gpu_product is not None}
         idle_term = (("idle GPUs", item.idle, found.weights.idle_gpus),) if found.weights.idle_gpus else ()
         return Candidate(
             region=item.region,
-            gpu_model=item.model,
+            gpu_model=choice.model,
             gpu_products=tuple(sorted(products)) if on_gpus else (),
             node_model=next(iter(models)) if on_gpus and len(models) == 1 else None,
-            needs=option.fit.needs,
-            terms=(*option.terms, *idle_term),
+            needs=option.needs,
+            terms=(*choice.terms, *idle_term),
             score=-item.minus_score,
             start_at=start,
             end_at=None if job.run_seconds is None else start + timedelta(seconds=job.run_seconds),
             move_bytes=move.move_bytes,
-            price_usd=option.facts.price_usd(job.run_seconds),
+            price_usd=choice.facts.price_usd(job.run_seconds),
             dataset_uris=move.uris,
         )
 
-    def _reason(self, job: JobView, found: JobClass, best: Candidate) -> Reason:
+    def _reason(self, job: JobView, found: JobClass, best: "_Rated") -> Reason:
         if job.pin is not None:
             return because(Why.PINNED, region=best.region)
         if len(found.options) == 1:
             return because(Why.ONLY_CHOICE, region=best.region)
-        return because(Why.CHOSEN, region=best.region, score=round(best.score, 3))
+        return because(Why.CHOSEN, region=best.region, score=round(-best.minus_score, 3))
 
     def _why_busy(self, job: JobView, found: JobClass) -> dict[str, Reason]:
         for option in self._busy(found):
@@ -169,60 +205,66 @@ class _Pass:
     def _why_not_now(self, job: JobView, option: Option) -> Reason:
         if option.blocked is not None:
             return option.blocked.reason
-        room, needs = self._free[option.region], option.fit.needs
-        kinds = tuple({kind for _, group in option.fit.models for kind in group})
+        room, needs, kinds = self._free[option.region], option.needs, option.kinds
         free = room.free_of(kinds)
         if needs.gpus and free >= needs.gpus > room.largest_block(kinds):
             largest = room.largest_block(kinds)
             return because(Why.FRAGMENTED, region=option.region, free=free, largest=largest, per_node=needs.gpus)
+        free_nodes = room.fits(needs, job.spec.nodes, kinds)
+        per_node, resource = lacking(needs, lambda alone: room.fits(alone, job.spec.nodes, kinds) < job.spec.nodes)
         return because(
             Why.NOT_ENOUGH_FREE,
             region=option.region,
-            free_nodes=room.fits(needs, job.spec.nodes, kinds),
+            free_nodes=free_nodes,
             wanted=job.spec.nodes,
-            per_node=needs.gpus or round(needs.cpu_milli / 1000, 2),
-            resource="GPUs" if needs.gpus else "CPU cores",
+            per_node=per_node,
+            resource=resource,
         )
 
-    def _copy_or_wait(self, job: JobView, best: Candidate, chosen: Option, busy: list[Option]) -> Wait | Reason | None:
+    def _copy_or_wait(self, job: JobView, best: "_Rated", busy: list[Option]) -> Wait | Reason | None:
         """One comparison (design, estimates): copying wins where it ends sooner and the time won is worth its price."""
-        waits = [(when, option) for option in busy if (when := self._free_at(job, option, chosen)) is not None]
+        move = best.choice.facts.move
+        waits = [(when, option) for option in busy if (when := self._free_at(job, option, move.seconds)) is not None]
         if not waits:
             return None
         free_at, option = min(waits, key=lambda pair: (pair[0], pair[1].region))
-        copied_at = best.start_at
-        gib = round((best.move_bytes or 0) / GIB, 1)
+        copied_at = self._now + timedelta(seconds=move.seconds)
+        gib = round((move.move_bytes or 0) / GIB, 1)
         late = self._deadline_missed(job, min(free_at, copied_at))
         if late is not None:
             numbers = {"region": option.region, "free_at": _time(free_at), "other": best.region, "copied_at": _time(copied_at)}
             reason = because(Why.DEADLINE_OUT_OF_REACH, **numbers, deadline=late)
             return Wait(job.key, reason, {}) if free_at <= copied_at else reason
-        cause = self._not_worth_it(job, chosen, free_at, copied_at)
+        cause = self._not_worth_it(job, move.price_usd, free_at, copied_at)
         if cause is None:
             return None
         numbers = {"region": option.region, "free_at": _time(free_at), "other": best.region, "cause": cause}
         return Wait(job.key, because(Why.WAIT_NOT_COPY, **numbers, gib=gib), {})
 
-    def _not_worth_it(self, job: JobView, chosen: Option, free_at: datetime, copied_at: datetime) -> str | None:
+    def _not_worth_it(self, job: JobView, price: float | None, free_at: datetime, copied_at: datetime) -> str | None:
         """Why waiting is better than copying; None where copying is."""
         if free_at <= copied_at:
             return f"takes until {_time(copied_at)}"
         if job.spec.deadline is not None and self._deadline_missed(job, free_at) is not None:
             return None
-        price = chosen.facts.move.price_usd
         if price is None:
             return "has no known price"
         hours = (free_at - copied_at).total_seconds() / 3600
         worth = hours * self._snapshot.policy.thresholds.copy_urgency_usd_per_hour * job.spec.priority_value / 50
         return f"costs {price:.2f} USD for {hours:.1f} h" if worth < price else None
 
-    def _free_at(self, job: JobView, option: Option, chosen: Option) -> datetime | None:
-        """When a busy region that needs less copying than the chosen one could start the job."""
-        move = option.facts.move
-        if option.blocked is not None or move.move_bytes is None or move.seconds >= chosen.facts.move.seconds:
+    def _free_at(self, job: JobView, option: Option, copy_seconds: float) -> datetime | None:
+        """When a busy region that needs less time for copying than that could start the job."""
+        move = option.choices[0].facts.move
+        if option.blocked is not None or move.seconds >= copy_seconds:
             return None
-        kinds = {kind for _, group in option.fit.models for kind in group}
-        free_at = earliest_start(self._snapshot.regions[option.region], option.fit.needs, job.spec.nodes, kinds, self._now)
+        given = self._given.get(option.region, ())
+        key = (option.region, len(given), option.needs, job.spec.nodes, option.kinds)
+        if key not in self._earliest:
+            view = self._snapshot.regions[option.region]
+            view = replace(view, holdings=(*view.holdings, *given))
+            self._earliest[key] = earliest_start(view, option.needs, job.spec.nodes, option.kinds, self._now)
+        free_at = self._earliest[key]
         return None if free_at is None else max(free_at, self._now + timedelta(seconds=move.seconds))
 
     def _deadline_missed(self, job: JobView, start: datetime) -> str | None:
@@ -243,8 +285,7 @@ class _Rated(NamedTuple):
     region: str
     idle: float
     option: Option
-    model: str | None
-    kinds: tuple[Kind, ...]
+    choice: Choice
 
 
 _order = itemgetter(0, 1, 2, 3)

@@ -3,7 +3,7 @@
 An unknown price, delay or bandwidth scores 0: it may be as bad as can be.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.model.job import JobSpec
@@ -32,7 +32,7 @@ def weights_for(spec: JobSpec, policy: Policy) -> tuple[str, Weights]:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a job in one region, before anything is compared."""
+    """What is known of a job on one of its GPU models in one region, before anything is compared."""
 
     move: Move
     hourly_usd: float | None
@@ -59,12 +59,12 @@ class Best:
     bandwidth: float | None
 
 
-def best_of(facts: Mapping[str, Facts], run_seconds: int | None) -> Best:
+def best_of(facts: Sequence[Facts], run_seconds: int | None) -> Best:
     """See Best; None where no region has a figure."""
-    moved = any(fact.move.price_usd != 0 for fact in facts.values())
-    prices = [price for fact in facts.values() if (price := fact.price_usd(run_seconds)) is not None] if moved else []
-    hourly = [fact.hourly_usd for fact in facts.values() if fact.hourly_usd is not None]
-    rates = [fact.move.gbit_per_second for fact in facts.values() if fact.move.gbit_per_second is not None]
+    moved = any(fact.move.price_usd != 0 for fact in facts)
+    prices = [price for fact in facts if (price := fact.price_usd(run_seconds)) is not None] if moved else []
+    hourly = [fact.hourly_usd for fact in facts if fact.hourly_usd is not None]
+    rates = [fact.move.gbit_per_second for fact in facts if fact.move.gbit_per_second is not None]
     return Best(run_seconds, min(prices, default=None), min(hourly, default=None), max(rates, default=None))
 
 

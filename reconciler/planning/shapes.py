@@ -80,9 +80,10 @@ class ReportFacts:
 def facts_of(report: RegionReport) -> ReportFacts:
     """The small form of a report."""
     kinds: dict[Kind, Kind] = {}
+    amounts: dict[Free, Free] = {}
     ended = ("Succeeded", "Failed")
     return ReportFacts(
-        nodes=tuple(_node(node, kinds) for node in report.nodes),
+        nodes=tuple(_node(node, kinds, amounts) for node in report.nodes),
         namespaces=frozenset(report.namespaces),
         pods_seen={
             workload.attempt: sum(1 for pod in workload.pods if pod.node is not None or pod.phase in ended)
@@ -95,10 +96,12 @@ def facts_of(report: RegionReport) -> ReportFacts:
     )
 
 
-def _node(node: NodeReport, kinds: dict[Kind, Kind]) -> NodeFacts:
+def _node(node: NodeReport, kinds: dict[Kind, Kind], amounts: dict[Free, Free]) -> NodeFacts:
+    """One node; `kinds` and `amounts` keep one of each value that many nodes have in common."""
     kind = Kind(node.gpu_model, node.gpu_product, node.vram_bytes, node.driver, node.rdma, tuple(sorted(node.taints)))
     whole = _free(node.allocatable)._replace(gpus=max(node.capacity_gpus, node.allocatable.gpus))
     free = Free(*(have - used for have, used in zip(_free(node.allocatable), _free(node.used), strict=True)))
+    whole, free = amounts.setdefault(whole, whole), amounts.setdefault(free, free)
     return NodeFacts(node.name, kinds.setdefault(kind, kind), whole, free, node.unavailable is None)
 
 

@@ -9,6 +9,7 @@ from reconciler.model.fleet import Dataset, Link, Team
 from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy
+from reconciler.model.reasons import Reason
 from reconciler.model.region import Region
 from reconciler.planning.shapes import ReportFacts
 
@@ -35,6 +36,8 @@ class RegionView:
     report_age_seconds: float | None
     """By the hub's own clock since the report's sequence last rose; None before the first."""
     holdings: tuple[Holding, ...] = ()
+    closed: Reason | None = None
+    """Why it gets nothing new at present, for reasons of the hub's own; None where it may."""
 
 
 @dataclass(frozen=True, slots=True)

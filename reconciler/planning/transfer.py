@@ -35,7 +35,7 @@ class Move:
     rtt_ms: float | None
     """To where the data is; 0 when nothing is to be moved, None when not known."""
     gbit_per_second: float | None
-    """Of the slowest link used; None when nothing is to be moved."""
+    """Of the slowest link used; None when nothing is to be moved, or one is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +49,22 @@ class _Leg:
     gbit_per_second: float | None = None
 
 
-def moving(spec: JobSpec, region: Region, snapshot: Snapshot) -> Move | Refusal:
-    """What bringing the job's data to `region` takes, or why it cannot come."""
+Addresses = Mapping[str, Dataset]
+"""Where registered datasets have copies → the dataset."""
+
+
+def moving(spec: JobSpec, region: Region, snapshot: Snapshot, known: Addresses) -> Move | Refusal:
+    """What bringing the job's data to `region` takes, or why it cannot come. `known`: the addresses of all its datasets."""
     legs: list[_Leg] = []
     for use in spec.datasets:
-        leg = _leg(use, region, snapshot)
+        leg = _leg(use, region, snapshot, known)
         if isinstance(leg, Refusal):
             return leg
         legs.append(leg)
     away = [leg for leg in legs if not leg.there]
     prices = [leg.price_usd for leg in away]
     rtts = [leg.rtt_ms for leg in away]
-    rates = [leg.gbit_per_second for leg in away if leg.gbit_per_second is not None]
+    rates = [leg.gbit_per_second for leg in away]
     return Move(
         total_bytes=sum(leg.size or 0 for leg in legs),
         move_bytes=_sum([leg.size for leg in away], 0),
@@ -68,7 +72,7 @@ def moving(spec: JobSpec, region: Region, snapshot: Snapshot) -> Move | Refusal:
         price_usd=_sum(prices, 0.0),
         uris=tuple(leg.uri for leg in legs),
         rtt_ms=None if None in rtts else max((rtt for rtt in rtts if rtt is not None), default=0.0),
-        gbit_per_second=min(rates, default=None),
+        gbit_per_second=None if None in rates else min((rate for rate in rates if rate is not None), default=None),
     )
 
 
@@ -84,8 +88,8 @@ def _sum(amounts: Sequence[N | None], zero: N) -> N | None:
     return total
 
 
-def _leg(use: DatasetUse, region: Region, snapshot: Snapshot) -> _Leg | Refusal:
-    dataset = find_dataset(use, snapshot.datasets)
+def _leg(use: DatasetUse, region: Region, snapshot: Snapshot, known: Addresses) -> _Leg | Refusal:
+    dataset = find_dataset(use, snapshot.datasets, known)
     size = declared_bytes(use.size, use.size_gb)
     if dataset is None:
         # Nobody registered it, so nobody knows where it is near: the program reads it by its URI from anywhere.
@@ -141,14 +145,17 @@ def _no_way(dataset: Dataset, region: str, links: Mapping[tuple[str, str], Link]
     return f"the bandwidth of the link from {linked[0]} is not known"
 
 
-def find_dataset(use: DatasetUse, datasets: Mapping[str, Dataset]) -> Dataset | None:
+def find_dataset(use: DatasetUse, datasets: Mapping[str, Dataset], known: Addresses) -> Dataset | None:
     """The registered dataset that a job means: by its name, else by the URI of one of its copies."""
     if use.name is not None and use.name in datasets:
         return datasets[use.name]
-    if use.uri is None:
-        return None
-    wanted = use.uri.rstrip("/")
-    for dataset in datasets.values():
-        if wanted == dataset.uri.rstrip("/") or any(wanted == (copy.uri or "").rstrip("/") for copy in dataset.replicas):
-            return dataset
-    return None
+    return None if use.uri is None else known.get(use.uri.rstrip("/"))
+
+
+def addresses(datasets: Mapping[str, Dataset]) -> Addresses:
+    """Every address of every dataset; of two that share one the first by name."""
+    found: dict[str, Dataset] = {}
+    for _, dataset in sorted(datasets.items()):
+        for uri in (dataset.uri, *(copy.uri for copy in dataset.replicas if copy.uri is not None)):
+            found.setdefault(uri.rstrip("/"), dataset)
+    return found

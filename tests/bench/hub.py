@@ -52,6 +52,7 @@ class HubFigures:
     idle_cpu: float
     latencies: tuple[float, ...]
     push_cpu: float
+    resident_mb: float
     peak_mb: float
     packed_bytes_per_decision: float
 
@@ -106,16 +107,17 @@ def measure(root: Path, jobs: int, regions: int, nodes: int, pushes: int) -> Hub
         options = HubOptions(holder="bench", repo_url=url, stage_image="reg.example.com/stage:1", resync_seconds=3600)
         hub = Hub(BareClone(url, root / "clone"), store, reader, SystemClock(), options)
         cpu, wall = _cpu(), time.perf_counter()
-        assert hub.cycle().ended is Ended.PUBLISHED
-        cold_cpu, cold_wall = _cpu() - cpu, time.perf_counter() - wall
         while hub.cycle().ended is not Ended.IDLE:
             pass
+        cold_cpu, cold_wall = _cpu() - cpu, time.perf_counter() - wall
         idle_cpu = _idle(hub)
         person = BareClone(str(bare), root / "person", identity=("Someone", "someone@example.com"))
         latencies, push_cpu = _pushes(hub, person, jobs, pushes)
+    with Path("/proc/self/statm").open() as statm:
+        resident = int(statm.read().split()[1]) * resource.getpagesize() / 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     grown = (_loose_and_packed(bare) - before) / (jobs + pushes)
-    return HubFigures(cold_cpu, cold_wall, idle_cpu, latencies, push_cpu, peak, grown)
+    return HubFigures(cold_cpu, cold_wall, idle_cpu, latencies, push_cpu, resident, peak, grown)
 
 
 def _idle(hub: Hub, cycles: int = 20) -> float:
@@ -157,11 +159,11 @@ def printed(figures: HubFigures, jobs: int, regions: int, nodes: int) -> str:
     return "\n".join(
         [
             f"hub, {jobs} live jobs, {regions} regions × {nodes} nodes, HTTP remote",
-            f"  cold cycle                 {figures.cold_cpu:8.2f} CPU-s  {figures.cold_wall:6.2f} s wall",
+            f"  cold start, all placed     {figures.cold_cpu:8.2f} CPU-s  {figures.cold_wall:6.2f} s wall",
             f"  idle cycle                 {figures.idle_cpu * 1000:8.2f} CPU-ms  1/{figures.cold_cpu / max(figures.idle_cpu, 1e-6):.0f} of cold (goal 1/100)",
             f"  push → manifests pushed    p50 {p50:.3f} s, p99 {p99:.3f} s (goals 0.5, 1), {figures.push_cpu * 1000:.0f} CPU-ms each, {len(ordered)} pushes",
-            f"  CPU a job, cold            {figures.cold_cpu / jobs * 1000:8.2f} ms (goal 1)",
-            f"  peak memory                {figures.peak_mb:8.0f} MB (goal 300)",
+            f"  CPU a job, all of it       {figures.cold_cpu / jobs * 1000:8.2f} ms, Git's objects and push included",
+            f"  memory                     {figures.resident_mb:8.0f} MB resident, {figures.peak_mb:.0f} MB at most (goal 300)",
             f"  growth of the repository   {figures.packed_bytes_per_decision:8.0f} bytes packed a decision (goal 4096)",
         ]
     )

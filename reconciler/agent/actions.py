@@ -1,0 +1,127 @@
+"""What the agent may do in its region, as values; each carries the version of the object that it was decided on.
+
+Decides how each becomes a request; when it is made is decide.py's. Every request names uid and resourceVersion (or, for a
+deletion, the uid), so that one that was decided on an older look fails instead of acting on something else.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.agent.reading import ANNOTATION_CLOSED, Key
+from reconciler.model.names import GATE
+from reconciler.ports import Cluster, ObjectRef, SyncEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Let the workload have no pods. `close`: for good; no release formed before can succeed after it."""
+
+    key: Key
+    target: ObjectRef
+    close: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePod:
+    """End a pod. `grace_seconds` None leaves its own grace."""
+
+    key: Key
+    target: ObjectRef
+    grace_seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosePod:
+    """Mark a gated pod of a stopped workload, so that no lift formed before can succeed. Its controller removes it."""
+
+    key: Key
+    target: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class LiftGate:
+    """Let a pod of a released workload be scheduled; `others` are the gates that stay."""
+
+    key: Key
+    target: ObjectRef
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Un-suspend a workload for the first and only time, with what is left of its run time (None: no limit)."""
+
+    key: Key
+    target: ObjectRef
+    run_seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PatchDeadline:
+    """Set the run time of a released workload anew (None: no limit)."""
+
+    key: Key
+    target: ObjectRef
+    run_seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteObject:
+    """Delete a workload that the hub wants forgotten."""
+
+    key: Key
+    target: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Nudge:
+    """Tell the sync engine that its branch has a new commit."""
+
+    commit: str
+
+
+Stop = Suspend | DeletePod | ClosePod
+Start = LiftGate | Release | PatchDeadline
+"""What may be done only by recorded right: the record first, and a lease that is valid at that moment."""
+Action = Stop | Start | DeleteObject | Nudge
+
+
+def perform(action: Action, cluster: Cluster, engine: SyncEngine) -> None:
+    """Make the request. Raises Conflict, Transient or Refused."""
+    match action:
+        case DeletePod(_, target, grace_seconds):
+            cluster.delete(target, grace_seconds)
+        case DeleteObject(_, target):
+            cluster.delete(target, None)
+        case Nudge(commit):
+            engine.nudge(commit)
+        case _:
+            cluster.patch(action.target, patch_body(action))
+
+
+def patch_body(action: Suspend | ClosePod | Start) -> dict[str, Any]:
+    """The merge patch of an action."""
+    closed = {"annotations": {ANNOTATION_CLOSED: "true"}}
+    match action:
+        case Suspend(close=True):
+            return {"metadata": closed, "spec": {"suspend": True}}
+        case ClosePod():
+            return {"metadata": closed}
+        case Suspend():
+            return {"spec": {"suspend": True}}
+        case LiftGate(others=others):
+            return {"spec": {"schedulingGates": [{"name": name} for name in others] or None}}
+        case Release(run_seconds=seconds):
+            return {"spec": {"suspend": False, "activeDeadlineSeconds": deadline(seconds)}}
+        case PatchDeadline(run_seconds=seconds):
+            return {"spec": {"activeDeadlineSeconds": deadline(seconds)}}
+
+
+def deadline(run_seconds: int | None) -> int | None:
+    """`activeDeadlineSeconds` for what is left of the run time; no less than 1, so that the API takes it."""
+    return None if run_seconds is None else max(run_seconds, 1)
+
+
+def other_gates(gates: tuple[str, ...]) -> tuple[str, ...]:
+    """The gates that are not ours."""
+    return tuple(name for name in gates if name != GATE)

@@ -1,0 +1,88 @@
+"""What the agent is told at its start, and what it knows in this run; the latter is lost when it ends.
+
+What must survive is record.py's. Decides nothing. Invariant: a memory is a value; whoever fails half-way keeps the old one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from reconciler.agent.granting import Known
+from reconciler.agent.health import Troubles, noted
+from reconciler.agent.lease import Holding
+from reconciler.agent.reading import Key
+from reconciler.agent.record import Renewal
+from reconciler.agent.report import Content, Outbox
+from reconciler.agent.settings import Settings
+from reconciler.model.grants import Grants
+from reconciler.model.report import Health
+from reconciler.ports import Clock, Cluster, ObjectStore, SyncEngine, SyncState
+
+AT_ONCE = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A region as its agent stands in it. `incarnation` differs for each start of the agent."""
+
+    region: str
+    cluster: Cluster
+    engine: SyncEngine
+    store: ObjectStore
+    clock: Clock
+    settings: Settings
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Everything that one pass leaves to the next. Times are seconds of the monotonic clock."""
+
+    # lease
+    holding: Holding = Holding()  # noqa: RUF009 - a frozen value
+    renew_at: float = AT_ONCE
+    looked_for: tuple[int, int] = (0, 0)
+    """Term and version of the grants for whose epoch the lease was looked at last."""
+    renewal: Renewal | None = None
+    """The last one of this run, for the record."""
+    cleared: int | None = None
+    """The offered epoch that may be taken: all is stopped, and a report said so."""
+    fenced: bool = False
+    """Whether nothing of ours may run, as of the last pass."""
+    # record
+    recalled: bool = False
+    told: Renewal | None = None
+    """The renewal that the record told of last, and ..."""
+    inherited: float | None = None
+    """... when that was sent; None where it cannot be told."""
+    seen: tuple[int, int] = (0, 0)
+    """The highest (term, version) of grants that the record has told of."""
+    # what was seen
+    silent: bool = False
+    """Whether the store has failed to answer in this step: nothing more is asked of it then."""
+    known: Known = Known()  # noqa: RUF009 - a frozen value
+    sync: SyncState | None = None
+    reachable: bool = False
+    """Whether the cluster answered the last time."""
+    acted: Grants | None = None
+    """The grants of which everything was asked for before the look that `content` was made from."""
+    content: Content | None = None
+    settled_for: int | None = None
+    """The offered epoch for which that look showed that nothing of ours runs."""
+    notes: tuple[Health, ...] = ()
+    tails: Mapping[Key, tuple[str, str]] = field(default_factory=dict)
+    """The last output of failed programs, with the uid of the pod that it was read from."""
+    nudged: tuple[str, float] = ("", AT_ONCE)
+    busy: bool = False
+    """Whether another look soon will show something new."""
+    # report
+    outbox: Outbox = Outbox()  # noqa: RUF009 - a frozen value
+    sent_at: float = AT_ONCE
+    sent_essence: tuple[object, ...] | None = None
+    send_again_at: float = AT_ONCE
+    # what went wrong
+    troubles: Troubles = field(default_factory=dict)
+
+
+def troubled(memory: Memory, code: str, about: str, error: Exception, now: float) -> Memory:
+    """The memory with one more failure in it."""
+    return replace(memory, troubles=noted(memory.troubles, code, about, error, now))

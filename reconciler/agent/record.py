@@ -1,0 +1,146 @@
+"""What the agent must not forget, kept in the region's own Kubernetes: which attempts were released, epoch, last renewal.
+
+Decides its form only; when something is written into it is decided by decide.py and lease.py. Pure.
+
+Invariants: an attempt stands here before it is released, so one that stands here counts as released, whatever became of the
+request; the grants' (term, version) and the epoch never fall; what cannot be read whole is not read at all.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from reconciler.agent.reading import Key
+
+_FORM: Final = 1
+LARGEST: Final = 900_000
+"""Bytes; a ConfigMap holds 1 MiB in all."""
+FULL: Final = 700_000
+"""Bytes with which nothing more is released: the rest is for the indexes of what runs. About 7000 attempts of usual names."""
+
+
+class Broken(Exception):
+    """The record cannot be read: it was cut, edited, or written by a newer agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One attempt that was released, or was about to be."""
+
+    uid: str
+    """Of the object that it is bound to, for good."""
+    generation: int
+    """That object's generation after our own writes to its spec; one that is further has been changed by somebody else."""
+    nodes: int
+    """Pods that must end well."""
+    done: frozenset[int] = frozenset()
+    """Indexes of the pods that were seen to end with exit code 0; those pods may be gone since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """When the last renewal was sent that the store acknowledged. `monotonic` (seconds) holds within one `boot` only."""
+
+    sent_at: datetime
+    monotonic: float
+    boot: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The agent's memory."""
+
+    epoch: int = 0
+    """Of the lease under which this region runs; 0 before the first."""
+    fenced: bool = False
+    """Whether the agent has begun to stop everything since the last renewal."""
+    renewal: Renewal | None = None
+    seen: tuple[int, int] = (0, 0)
+    """Term and version of the newest grants that were acted upon."""
+    attempts: Mapping[Key, Entry] = field(default_factory=dict)
+
+
+def with_entry(record: Record, key: Key, entry: Entry) -> Record:
+    """The record with one attempt put in or changed."""
+    return replace(record, attempts={**record.attempts, key: entry})
+
+
+def encode(record: Record) -> bytes:
+    """The record as JSON; equal records give equal bytes."""
+    renewal = record.renewal
+    said = {
+        "form": _FORM,
+        "epoch": record.epoch,
+        "fenced": record.fenced,
+        "renewal": renewal and [renewal.sent_at.isoformat(), renewal.monotonic, renewal.boot],
+        "seen": list(record.seen),
+        "attempts": {
+            str(key): [entry.uid, entry.generation, entry.nodes, written_indexes(entry.done)]
+            for key, entry in sorted(record.attempts.items())
+        },
+    }
+    return json.dumps(said, separators=(",", ":"), sort_keys=True).encode()
+
+
+def decode(body: bytes) -> Record:
+    """The record that was written as `body`. Raises Broken."""
+    try:
+        said = json.loads(body)
+        if said["form"] != _FORM:
+            raise Broken(f"it has form {said['form']}, this agent knows {_FORM}; run the agent that wrote it")
+        term, version = said["seen"]
+        return Record(
+            epoch=_number(said["epoch"]),
+            fenced=bool(said["fenced"]),
+            renewal=_renewal(said["renewal"]),
+            seen=(_number(term), _number(version)),
+            attempts=dict(_attempts(said["attempts"])),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Broken(f"it is not a record of an agent ({type(error).__name__}: {error})") from error
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{value!r} is not a whole number from 0 up")
+    return value
+
+
+def _renewal(said: Any) -> Renewal | None:
+    if said is None:
+        return None
+    sent_at, monotonic, boot = said
+    when = datetime.fromisoformat(sent_at)
+    if when.tzinfo is None:
+        raise ValueError(f"{sent_at!r} has no time zone")
+    return Renewal(when, float(monotonic), str(boot))
+
+
+def _attempts(said: Mapping[str, Any]) -> Iterable[tuple[Key, Entry]]:
+    for name, (uid, generation, nodes, done) in said.items():
+        namespace, attempt = name.split("/")
+        if not (namespace and attempt and isinstance(uid, str)):
+            raise ValueError(f"{name!r} names no attempt")
+        yield Key(namespace, attempt), Entry(uid, _number(generation), _number(nodes), parse_indexes(done))
+
+
+def parse_indexes(written: str) -> frozenset[int]:
+    """Indexes in the short form of a Job's status: `0,2-4`. Raises ValueError."""
+    found: set[int] = set()
+    for run in filter(None, written.split(",")):
+        first, _, last = run.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def written_indexes(indexes: Iterable[int]) -> str:
+    """The reverse of `parse_indexes`."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

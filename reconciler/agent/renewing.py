@@ -1,0 +1,113 @@
+"""Keeping the lease: when to renew, and what the agent may do by it at a moment.
+
+Decides when the store is asked; which epoch may be taken is lease.py's.
+"""
+
+from dataclasses import replace
+
+from reconciler.agent.decide import Right
+from reconciler.agent.lease import Holding, LeaseBroken, Taking, fence_at, inherited_from, is_valid, renew, unread
+from reconciler.agent.memory import AT_ONCE, Memory, Site, troubled
+from reconciler.agent.record import Broken, Record, Renewal, decode
+from reconciler.model.grants import lease_key
+from reconciler.ports import Conflict, Refused, Transient
+
+
+def with_recalled_epoch(site: Site, memory: Memory) -> Memory:
+    """At the start: under which epoch the region runs, and since when. The lease is not taken before that was asked."""
+    if memory.recalled:
+        return memory
+    now = site.clock.monotonic()
+    try:
+        stored = site.cluster.read_record()
+        record = decode(stored.body) if stored is not None else Record()
+    except Broken:
+        record = Record()  # shown and mended by the pass itself, which reads it again
+    except (Transient, Refused) as error:
+        # Renewed all the same: a region that nobody can stop must not be given up either.
+        return troubled(memory, "RecordUnreadable", "the agent's record", error, now)
+    memory = by_record(site, replace(memory, recalled=True), record)
+    return memory if record.epoch == memory.holding.epoch else _under(memory, record.epoch)
+
+
+def by_record(site: Site, memory: Memory, record: Record) -> Memory:
+    """The memory of an agent that has read the record: what other agents of the region did counts as well.
+
+    Where they went on to another epoch, their last renewal counts until this agent's own, which is due at once.
+    """
+    memory = replace(memory, seen=max(memory.seen, record.seen))
+    if record.renewal != memory.told:
+        since = inherited_from(record.renewal, site.settings.boot, site.clock.monotonic(), site.clock.now())
+        memory = replace(memory, told=record.renewal, inherited=since)
+    return _under(memory, record.epoch) if record.epoch > memory.holding.epoch else memory
+
+
+def _under(memory: Memory, epoch: int) -> Memory:
+    return replace(memory, holding=Holding(epoch, renewal=memory.holding.renewal), renew_at=AT_ONCE)
+
+
+def with_lease(site: Site, memory: Memory) -> Memory:
+    """Renew the lease if that is due, or at once where grants tell of another epoch."""
+    now, settings = site.clock.monotonic(), site.settings
+    grants, holding = memory.known.grants, memory.holding
+    stamp = (0, 0) if grants is None else (grants.term, grants.version)
+    told = grants is not None and grants.epoch != holding.epoch and stamp != memory.looked_for
+    if now < memory.renew_at and not told:
+        return memory
+    if holding.epoch == 0 and not memory.known.looked:
+        # Without record and lease, only the grants can tell an epoch that there was before.
+        return replace(memory, renew_at=now + settings.retry_seconds)
+    memory = replace(memory, looked_for=stamp)
+    taking = Taking(
+        site.region,
+        site.incarnation,
+        now,
+        valid=is_valid(holding, now, settings.self_fence_seconds),
+        cleared=memory.cleared,
+        granted_epoch=0 if grants is None else grants.epoch,
+    )
+    wall = site.clock.now()
+    try:
+        after = renew(site.store, holding, taking)
+    except (Conflict, Transient, Refused, LeaseBroken) as error:
+        again = site.clock.monotonic() + settings.retry_seconds
+        # A store that does not answer is asked by one write only, which takes least time; if that was done, it says Conflict.
+        silent = isinstance(error, Transient)
+        memory = replace(memory, holding=holding if silent else unread(holding), renew_at=again, silent=silent)
+        return troubled(memory, "LeaseNotRenewed", lease_key(site.region), error, now)
+    if after.offered is not None:
+        return replace(memory, holding=after, renew_at=now + settings.retry_seconds)
+    renewal = Renewal(wall, now, settings.boot)
+    return replace(memory, holding=after, renew_at=now + settings.renew_seconds, renewal=renewal, cleared=None)
+
+
+def fence_is_near(site: Site, memory: Memory) -> bool:
+    """Whether a request to the store that is begun now could keep the fence waiting."""
+    return site.clock.monotonic() + site.settings.request_seconds > fence_of(site, memory)
+
+
+def fence_is_due(site: Site, memory: Memory) -> bool:
+    """Whether everything is to be stopped before anything is asked of the store."""
+    return site.clock.monotonic() >= fence_of(site, memory)
+
+
+def fence_of(site: Site, memory: Memory) -> float:
+    """When the fence is due by what this run knows; never before the first try to renew, which must come first."""
+    sent_at = memory.holding.sent_at if memory.holding.sent_at is not None else memory.inherited
+    untried = memory.renew_at == AT_ONCE
+    return float("inf") if untried or sent_at is None else sent_at + site.settings.self_fence_seconds
+
+
+def may_start(site: Site, memory: Memory) -> bool:
+    """Whether something may be started at this very moment."""
+    return is_valid(memory.holding, site.clock.monotonic(), site.settings.self_fence_seconds)
+
+
+def right_now(site: Site, memory: Memory, record: Record) -> Right:
+    """What the lease allows at this moment."""
+    now, fence = site.clock.monotonic(), site.settings.self_fence_seconds
+    valid = is_valid(memory.holding, now, fence)
+    overdue = not valid and now >= fence_at(memory.holding, record, memory.inherited, fence)
+    epoch = max(memory.holding.epoch, record.epoch)
+    stop_all = memory.holding.offered is not None or overdue
+    return Right(epoch, valid=valid, stop_all=stop_all, kill_seconds=site.settings.fence_kill_seconds)

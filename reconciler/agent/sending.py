@@ -1,0 +1,77 @@
+"""When the report is sent: at its interval, and at once when something has changed.
+
+Decides what the report says beside one look: what went wrong lately, and whether the look is still good. Never sent before the
+first look: an empty report would read as a region without GPUs.
+"""
+
+from dataclasses import replace
+
+from reconciler.agent.health import recent, shown
+from reconciler.agent.memory import AT_ONCE, Memory, Site, troubled
+from reconciler.agent.report import Content, Sender, essence, sent, unreachable
+from reconciler.model.grants import report_key
+from reconciler.model.report import Health
+from reconciler.ports import Conflict, Refused, Transient
+
+
+def reported(site: Site, memory: Memory) -> Memory:
+    """The memory after a report, if one was due."""
+    now = site.clock.monotonic()
+    memory = replace(memory, troubles=recent(memory.troubles, now, site.settings.trouble_seconds))
+    if memory.silent:
+        return replace(memory, send_again_at=now + site.settings.retry_seconds)
+    if memory.content is None:
+        return memory
+    content = memory.content if memory.reachable else unreachable(memory.content)
+    health = health_of(site, memory, content)
+    if now < due_at(site, memory, content, health):
+        return memory
+    sender = Sender(site.region, site.incarnation, site.settings.workload_kinds)
+    try:
+        outbox = sent(site.store, content, health, sender, memory.outbox, site.clock.now())
+    except (Conflict, Transient, Refused) as error:
+        again = now + site.settings.retry_seconds
+        memory = replace(memory, outbox=replace(memory.outbox, known=False), send_again_at=again)
+        return troubled(memory, "ReportNotSent", report_key(site.region), error, now)
+    memory = replace(memory, outbox=outbox, sent_at=now, sent_essence=essence(content, health))
+    return _cleared(memory)
+
+
+def due_at(site: Site, memory: Memory, content: Content, health: tuple[Health, ...]) -> float:
+    """When the next report is due."""
+    settings = site.settings
+    hurries = essence(content, health) != memory.sent_essence or _may_clear(memory)
+    due = memory.sent_at + (settings.change_seconds if hurries else settings.report_seconds)
+    return max(due, memory.send_again_at)
+
+
+def _may_clear(memory: Memory) -> bool:
+    offered = memory.holding.offered
+    return offered is not None and memory.settled_for == offered and memory.cleared != offered
+
+
+def _cleared(memory: Memory) -> Memory:
+    """A region that comes back reports first that nothing runs there; then it may take the new epoch."""
+    return replace(memory, cleared=memory.holding.offered, renew_at=AT_ONCE) if _may_clear(memory) else memory
+
+
+def health_of(site: Site, memory: Memory, content: Content) -> tuple[Health, ...]:
+    """All that is not as it should be."""
+    found = [*_of_lease(site, memory), *memory.notes, *content.accounts.health, *shown(memory.troubles)]
+    if memory.known.problem is not None:
+        found.append(memory.known.problem)
+    return tuple(found)
+
+
+def _of_lease(site: Site, memory: Memory) -> list[Health]:
+    holding, now = memory.holding, site.clock.monotonic()
+    if holding.offered is not None:
+        words = f"epoch {holding.offered} follows {holding.epoch}; everything of ours is being stopped before it is taken"
+        return [Health(code="LeaseRevoked", message=words)]
+    if memory.fenced:
+        return [Health(code="Fenced", message="the lease was not renewed in time; everything of ours is being stopped")]
+    fence = site.settings.self_fence_seconds
+    if holding.sent_at is not None and now - holding.sent_at > fence / 2:
+        words = f"the last renewal is {round(now - holding.sent_at)} s old; at {round(fence)} s everything of ours is stopped"
+        return [Health(code="LeaseLate", message=words)]
+    return []

@@ -1,0 +1,47 @@
+"""The numbers that the agent acts by. Defaults are those of the protocol; all times in seconds."""
+
+from dataclasses import dataclass, field
+
+from reconciler.agent.nodes import NodeRules
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How often the agent looks, renews and reports, and when it stops everything."""
+
+    report_seconds: float = 10.0
+    """At least this often, and ..."""
+    change_seconds: float = 1.0
+    """... this long after the last report when something has changed."""
+    renew_seconds: float = 20.0
+    retry_seconds: float = 1.0
+    """After a failed renewal or report."""
+    self_fence_seconds: float = 240.0
+    """Without a renewal for this long, everything of ours is stopped."""
+    fence_kill_seconds: int = 30
+    """The grace that pods get then, at most."""
+    request_seconds: float = 10.0
+    """The longest that a write to the store takes that is not answered. None is begun that the fence would have to wait for."""
+    look_seconds: float = 1.0
+    """Between looks at the cluster where nothing wakes the agent. A large region looks less often and is woken by watches."""
+    rest_seconds: float = 0.2
+    """Between looks at the least, however often it is woken."""
+    poll_seconds: float = 1.0
+    """Between looks at the grants' ETag."""
+    nudge_seconds: float = 10.0
+    """Until the sync engine is told again of a commit that it has not applied."""
+    trouble_seconds: float = 300.0
+    """How long a failed request is shown in the report's health."""
+    workload_kinds: tuple[str, ...] = ("job",)
+    nodes: NodeRules = field(default_factory=NodeRules)
+    boot: str = ""
+    """Names the machine's boot, within which the monotonic clock counts on when the agent restarts; '' where it is not known."""
+
+    def __post_init__(self) -> None:
+        """Refuse times by which a single lost request would stop a region."""
+        if not 0 < self.renew_seconds <= self.self_fence_seconds / 3:
+            raise ValueError(f"renew_seconds ({self.renew_seconds}) must be at most a third of self_fence_seconds")
+        if not 0 <= self.request_seconds <= self.self_fence_seconds / 4:
+            raise ValueError(f"request_seconds ({self.request_seconds}) must be at most a quarter of self_fence_seconds")
+        if self.fence_kill_seconds < 0 or self.report_seconds <= 0 or self.look_seconds <= 0:
+            raise ValueError("fence_kill_seconds must not be negative; report_seconds and look_seconds must be above 0")

@@ -1,0 +1,217 @@
+"""One pass over the region: look, recall, decide, write the record, act, look again, note what is so.
+
+Decides the order and what a failure costs: only the thing that failed. What is to be done is decide.py's.
+
+Invariants: the record is read after the cluster, so whatever was released when the cluster was read stands in it; nothing is
+started unless the record was written and the lease is valid at that very moment; grants count as acted upon, and anything as
+stopped, only by a look that was made after everything had been asked for.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from reconciler.agent.actions import Action, ClosePod, DeletePod, Nudge, Suspend, perform
+from reconciler.agent.decide import decide
+from reconciler.agent.memory import Memory, Site, troubled
+from reconciler.agent.pods import first_failed
+from reconciler.agent.reading import Key, name_of, namespace_of, uid_of
+from reconciler.agent.record import LARGEST, Broken, Record, decode, encode
+from reconciler.agent.recovery import recovered
+from reconciler.agent.renewing import by_record, may_start, right_now
+from reconciler.agent.report import Look, compose
+from reconciler.agent.seen import Seen, all_settled, gather
+from reconciler.agent.workloads import LONGEST_TAIL
+from reconciler.model.grants import Grants
+from reconciler.ports import Conflict, Refused, Stored, Transient
+
+_STOPS = (Suspend, DeletePod, ClosePod)
+_MOST_TAILS = 20
+"""Outputs read in one pass, so that a thousand failures at once do not hold up a renewal."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What became of a decision."""
+
+    asked: bool
+    """Something was requested, with whatever result."""
+    moved: bool
+    """Something was done, or had changed since the look: another look soon shows something new."""
+    complete: bool
+    """Nothing was put off."""
+
+
+def worked(site: Site, memory: Memory) -> Memory:
+    """The memory after one pass. An error of the cluster ends the pass and is noted; what was requested stays requested."""
+    try:
+        look, memory = _look(site, replace(memory, busy=False))
+        stored = site.cluster.read_record()
+    except (Transient, Refused) as error:
+        return _unreachable(site, memory, error)
+    record, memory = _recall(site, stored, look, replace(memory, notes=()))
+    if record is None:
+        return _without_record(site, memory, look)
+    return _acted_upon(site, by_record(site, memory, record), look, record, stored)
+
+
+def _acted_upon(site: Site, memory: Memory, look: Look, record: Record, stored: Stored | None) -> Memory:
+    right = right_now(site, memory, record)
+    fenced = not right.valid and (record.fenced or (right.stop_all and memory.holding.offered is None))
+    base = replace(record, renewal=memory.renewal or record.renewal, fenced=fenced)
+    grants = _not_outdated(memory)
+    decision = decide(gather(look.state, base, grants), base, grants, right, look.sync)
+    memory = replace(memory, notes=(*memory.notes, *decision.notes))
+    recorded, memory = _remember(site, memory, decision.record, stored)
+    outcome, memory = _carry_out(site, memory, decision.actions, recorded=recorded, everything=right.stop_all)
+    memory = replace(memory, busy=outcome.moved or not outcome.complete, fenced=right.stop_all)
+    if outcome.asked or replace(decision.record, renewal=None) != replace(record, renewal=None):
+        try:
+            look, memory = _look(site, memory)
+        except (Transient, Refused) as error:
+            return _unreachable(site, memory, error)
+    acted = grants if recorded and outcome.complete and grants is not None else memory.acted
+    return _noted(site, replace(memory, acted=acted), decision.record if recorded else record, look)
+
+
+def _not_outdated(memory: Memory) -> Grants | None:
+    """The grants, unless the record tells that newer ones were acted upon: then these are not known."""
+    grants = memory.known.grants
+    return None if grants is None or (grants.term, grants.version) < memory.seen else grants
+
+
+def _look(site: Site, memory: Memory) -> tuple[Look, Memory]:
+    """The cluster, then the engine: an object that the engine has just made is then in what it says it has applied."""
+    state = site.cluster.read()
+    memory = replace(memory, reachable=True)
+    try:
+        memory = replace(memory, sync=site.engine.state())
+    except (Transient, Refused) as error:
+        memory = troubled(memory, "SyncEngineUnreachable", "the sync engine", error, site.clock.monotonic())
+    return Look(state, memory.sync), memory
+
+
+def _unreachable(site: Site, memory: Memory, error: Exception) -> Memory:
+    memory = replace(memory, reachable=False)
+    return troubled(memory, "ClusterUnreachable", "the region's Kubernetes", error, site.clock.monotonic())
+
+
+# ---- the record ---------------------------------------------------------------------------------------------------
+
+
+def _recall(site: Site, stored: Stored | None, look: Look, memory: Memory) -> tuple[Record | None, Memory]:
+    """The record, made again where it is lost; None as long as that cannot be done, for the grants are not known."""
+    known, lost = memory.known, Broken("it is not there; what was granted and held is not released")
+    if stored is not None:
+        try:
+            return decode(stored.body), memory
+        except Broken as error:
+            lost = error
+    if stored is not None or known.grants is not None:  # else the region is new
+        memory = troubled(memory, "RecordLost", "the record of what was released", lost, site.clock.monotonic())
+    can_tell = known.looked and (known.grants is not None or known.etag is None)
+    has_lease = memory.holding.epoch > 0 or memory.holding.offered is not None
+    if not (has_lease and can_tell):
+        return None, memory
+    return recovered(gather(look.state, Record(), known.grants), memory.holding.epoch), memory
+
+
+def _without_record(site: Site, memory: Memory, look: Look) -> Memory:
+    """What can be done without knowing what was released: stop, if nothing may run; and say what is seen, by no grants."""
+    record = Record(epoch=memory.holding.epoch)
+    right = right_now(site, memory, record)
+    memory = replace(memory, fenced=right.stop_all)
+    if right.stop_all:
+        decision = decide(gather(look.state, record, memory.known.grants), record, memory.known.grants, right, look.sync)
+        outcome, memory = _carry_out(site, memory, decision.actions, recorded=False, everything=True)
+        memory = replace(memory, busy=outcome.moved)
+    return replace(_noted(site, memory, record, look), settled_for=None)
+
+
+def _remember(site: Site, memory: Memory, record: Record, stored: Stored | None) -> tuple[bool, Memory]:
+    """Write the record if it differs from the stored one; whether it now stands there."""
+    body = encode(record)
+    if stored is not None and stored.body == body:
+        return True, memory
+    try:
+        if len(body) <= LARGEST:
+            site.cluster.write_record(body, expect=None if stored is None else stored.etag)
+            return True, memory
+        error: Exception = Refused(f"it would have {len(body)} bytes of {LARGEST}; remove ended attempts from the branch")
+    except (Conflict, Transient, Refused) as failed:
+        error = failed
+    return False, troubled(memory, "RecordNotWritten", "the agent's record", error, site.clock.monotonic())
+
+
+# ---- acting -------------------------------------------------------------------------------------------------------
+
+
+def _carry_out(
+    site: Site, memory: Memory, actions: Sequence[Action], *, recorded: bool, everything: bool
+) -> tuple[_Outcome, Memory]:
+    """Make the requests one by one; a failure costs its own attempt at most. `everything`: no renewal goes before them."""
+    asked, moved, outdated = False, False, set[Key]()
+    for action in actions:
+        if asked and not everything and site.clock.monotonic() >= memory.renew_at:
+            return _Outcome(asked, moved, complete=False), memory
+        if isinstance(action, Nudge):
+            memory = _nudged(site, memory, action)
+            continue
+        if not isinstance(action, _STOPS) and not (recorded and may_start(site, memory)):
+            continue
+        if isinstance(action, DeletePod) and action.grace_seconds is None and action.key in outdated:
+            continue  # its workload is to be suspended first, and has changed since the look
+        asked = True
+        try:
+            perform(action, site.cluster, site.engine)
+            moved = True
+        except Conflict:
+            moved = True
+            outdated.add(action.key)  # seen again in the next pass, as it is then
+        except (Transient, Refused) as error:
+            about = f"{type(action).__name__} of {action.key}"
+            memory = troubled(memory, "RequestFailed", about, error, site.clock.monotonic())
+    return _Outcome(asked, moved, complete=True), memory
+
+
+def _nudged(site: Site, memory: Memory, action: Nudge) -> Memory:
+    now = site.clock.monotonic()
+    commit, at = memory.nudged
+    if commit == action.commit and now < at + site.settings.nudge_seconds:
+        return memory
+    memory = replace(memory, nudged=(action.commit, now))
+    try:
+        perform(action, site.cluster, site.engine)
+    except (Conflict, Transient, Refused) as error:
+        return troubled(memory, "SyncEngineNotNudged", "the sync engine", error, now)
+    return memory
+
+
+# ---- noting -------------------------------------------------------------------------------------------------------
+
+
+def _noted(site: Site, memory: Memory, record: Record, look: Look) -> Memory:
+    """What the last look shows, for the report."""
+    attempts = gather(look.state, record, memory.acted)
+    memory = _with_tails(site, memory, attempts)
+    tails = {key: text for key, (_, text) in memory.tails.items()}
+    epoch = memory.holding.epoch
+    content = compose(look, attempts, memory.acted, epoch, site.settings.nodes, tails)
+    quiet = memory.holding.offered is not None and all_settled(attempts)
+    return replace(memory, content=content, settled_for=memory.holding.offered if quiet else None)
+
+
+def _with_tails(site: Site, memory: Memory, attempts: Sequence[Seen]) -> Memory:
+    """The memory with the last output of each attempt's first failed pod, read once."""
+    keys = {seen.key for seen in attempts}
+    tails = {key: tail for key, tail in memory.tails.items() if key in keys}
+    failed = [(seen.key, pod) for seen in attempts if (pod := first_failed(seen.pods)) is not None]
+    unread = [(key, pod) for key, pod in failed if tails.get(key, ("", ""))[0] != uid_of(pod)]
+    for key, pod in unread[:_MOST_TAILS]:
+        try:
+            tails[key] = uid_of(pod), site.cluster.log_tail(namespace_of(pod), name_of(pod), LONGEST_TAIL)
+        except (Transient, Refused) as error:
+            about = f"output of {key}"
+            memory = troubled(memory, "OutputUnreadable", about, error, site.clock.monotonic())
+            if isinstance(error, Refused):
+                tails[key] = uid_of(pod), ""  # asking again would not help
+    return replace(memory, tails=tails)

@@ -1,0 +1,144 @@
+"""A job's record after a look at main: new, edited, in doubt, removed, added again, to be run again."""
+
+from typing import Any
+
+import pytest
+
+from reconciler.model.attempt import Outcome, State
+from reconciler.model.names import JobKey
+from reconciler.model.policy import Policy
+from reconciler.model.reasons import Why, because
+from reconciler.model.record import Phase, PlacementSeen, Source
+from reconciler.planning.lifecycle import Intent, Seen, admit
+from reconciler.planning.records import (
+    next_number,
+)
+from tests.builders import NOW, TEAM, make_attempt, make_record, make_spec
+from tests.planning.looks import LIVE, MINUTE, in_state, look, wants
+
+
+def test_a_new_job() -> None:
+    spec = make_spec(rerun=3)
+    intent = wants(spec)
+    assert intent.wanted is not None
+    record = admit(JobKey(TEAM, "llm-a"), intent.wanted, NOW)
+    assert (record.phase, record.rerun, record.first_attempt, record.submitted_at) == (Phase.PENDING, 3, 1, NOW)
+    assert look(record, intent) == record, "its `rerun` is honoured already"
+
+
+STOPS = {
+    "removed": (Intent(None), Outcome.CANCELLED, Phase.CANCELLED),
+    "suspended": (wants(make_spec(suspend=True)), Outcome.SUSPENDED, Phase.SUSPENDED),
+    "edited": (wants(make_spec(args=["x"])), Outcome.SUPERSEDED, Phase.PENDING),
+}
+
+
+@pytest.mark.parametrize("state", LIVE)
+@pytest.mark.parametrize("what", STOPS)
+def test_main_stops_an_attempt_in_whatever_state_it_is(what: str, state: State) -> None:
+    intent, outcome, phase = STOPS[what]
+    after = look(in_state(state), intent)
+    (attempt,) = after.attempts
+    never_granted = state in (State.PROPOSED, State.PLACED, State.STAGING)
+    assert attempt.state is (State.STOPPED if never_granted else State.STOPPING)
+    assert after.phase is (phase if never_granted else Phase.STOPPING)
+    if state is not State.STOPPING:
+        assert attempt.outcome is outcome
+    assert not attempt.counts_as_failure
+    again = look(after, intent)
+    assert again == after
+    ended = look(after, intent, Seen(None, without_it=True), now=NOW + MINUTE)
+    assert (ended.current, ended.phase) == (None, phase)
+
+
+DOUBTS = [because(Why.SPEC_BROKEN), because(Why.DUPLICATE_JOB, paths="a and b"), because(Why.SOURCE_SUSPICIOUS, gone=9, live=9)]
+
+
+@pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.code)
+@pytest.mark.parametrize("state", LIVE)
+def test_doubt_stops_nothing(state: State, doubt: Any) -> None:
+    before = in_state(state)
+    after = look(before, Intent(None, doubt))
+    assert after.attempts == before.attempts
+    assert after.source == before.source
+    (condition,) = after.conditions
+    assert (condition.type, condition.status, condition.reason, condition.since) == ("SpecAccepted", "False", doubt, NOW)
+    later = look(after, Intent(None, doubt), now=NOW + MINUTE)
+    assert later == after, "since when does not move"
+    assert look(later, wants(before.spec)).conditions == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("priority", "critical"), ("max_runtime_seconds", 7200), ("description", "x"), ("retries", 5)]
+)
+def test_an_edit_of_when_where_and_how_long_is_in_force_and_restarts_nothing(field: str, value: Any) -> None:
+    before = in_state(State.RUNNING)
+    after = look(before, wants(make_spec(**{field: value}), Source(path="jobs/team-a/b.yaml", blob="b2")))
+    assert after.attempts == before.attempts
+    assert getattr(after.spec, field) == value
+    assert after.source == Source(path="jobs/team-a/b.yaml", blob="b2")
+
+
+def test_a_file_that_moved_is_the_same_job() -> None:
+    before = in_state(State.RUNNING)
+    after = look(before, wants(before.spec, Source(path="jobs/team-a/elsewhere/b.yaml", blob="b1")))
+    assert after == before.model_copy(update={"source": Source(path="jobs/team-a/elsewhere/b.yaml", blob="b1")})
+
+
+def test_cancelled_and_added_again() -> None:
+    gone = look(in_state(State.RUNNING), Intent(None))
+    back = look(gone, wants(make_spec()), now=NOW + MINUTE)
+    assert (back.cancelled, back.phase, back.first_attempt, back.submitted_at) == (False, Phase.STOPPING, 2, NOW + MINUTE)
+    stopped = look(back, seen=Seen(None, without_it=True), now=NOW + 2 * MINUTE)
+    assert (stopped.phase, stopped.this_run, next_number(stopped)) == (Phase.PENDING, (), 2)
+
+
+@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.IMPOSSIBLE, Phase.HELD, Phase.SUSPENDED, Phase.FAILED, Phase.SUCCEEDED])
+def test_a_file_that_goes_from_a_job_that_does_not_run(phase: Phase) -> None:
+    ended = {Phase.FAILED: [make_attempt(state=State.FAILED, final=True)], Phase.SUCCEEDED: [make_attempt(state=State.SUCCEEDED)]}
+    record = make_record(*ended.get(phase, []), phase=phase)
+    after = look(record, Intent(None))
+    assert after.source is None
+    assert after.phase is (phase if phase in (Phase.FAILED, Phase.SUCCEEDED) else Phase.CANCELLED)
+    assert look(after, Intent(None), now=NOW + MINUTE) == after
+
+
+def test_rerun_is_honoured_once() -> None:
+    before = make_record(make_attempt(state=State.SUCCEEDED), phase=Phase.SUCCEEDED)
+    after = look(before, wants(make_spec(rerun=1)))
+    assert (after.phase, after.why, after.rerun, after.first_attempt, after.submitted_at) == (Phase.PENDING, None, 1, 2, NOW)
+    assert look(after, wants(make_spec(rerun=1)), now=NOW + MINUTE) == after
+    lowered = look(before.model_copy(update={"rerun": 5}), wants(make_spec(rerun=4)))
+    assert lowered.phase is Phase.SUCCEEDED
+
+
+def test_a_failed_spec_that_was_mended_runs_again_and_a_successful_one_does_not() -> None:
+    mended = wants(make_spec(args=["better"]))
+    failed = make_record(make_attempt(state=State.FAILED, final=True), phase=Phase.FAILED)
+    assert look(failed, mended).phase is Phase.PENDING
+    assert look(failed, wants(make_spec(priority="high"))).phase is Phase.FAILED
+    succeeded = look(make_record(make_attempt(state=State.SUCCEEDED), phase=Phase.SUCCEEDED), mended)
+    assert succeeded.phase is Phase.SUCCEEDED
+    (condition,) = succeeded.conditions
+    assert (condition.type, condition.reason) == ("RunsWhatItSays", because(Why.EDITED_AFTER_SUCCESS))
+    asked = look(succeeded, wants(make_spec(args=["better"], rerun=1)))
+    assert (asked.phase, asked.conditions) == (Phase.PENDING, ()), "it will run what it says"
+
+
+def test_held_for_a_person_until_rerun_is_raised() -> None:
+    attempts = [make_attempt(number, State.FAILED, outcome=Outcome.DISRUPTED) for number in range(1, 4)]
+    policy = Policy.model_validate({"thresholds": {"reschedules": 2}})
+    held = look(make_record(*attempts), policy=policy)
+    assert (held.phase, held.why) == (Phase.HELD, because(Why.TOO_MANY_DISRUPTIONS, count=3))
+    assert look(make_record(*attempts[:2]), policy=policy).phase is Phase.PENDING
+    after = look(held, wants(make_spec(rerun=1)), policy=policy)
+    assert (after.phase, after.this_run) == (Phase.PENDING, ())
+
+
+def test_held_by_a_veto_or_a_declined_proposal() -> None:
+    vetoed = look(make_record(placement=PlacementSeen(blob="b", veto=("eu", "all"))))
+    assert vetoed.phase is Phase.HELD
+    assert look(vetoed.model_copy(update={"placement": PlacementSeen(blob="b", veto=("eu",))})).phase is Phase.PENDING
+    declined = look(make_record(placement=PlacementSeen(blob=None, declined=make_record().run_hash)))
+    assert (declined.phase, declined.why) == (Phase.HELD, because(Why.DECLINED, into="placements"))
+    assert look(declined, wants(make_spec(args=["x"]))).phase is Phase.PENDING
