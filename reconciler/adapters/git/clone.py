@@ -11,16 +11,16 @@ import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import pygit2
 from pygit2.enums import ObjectType
 
+from reconciler.adapters.git import commits, pushing, trees
 from reconciler.adapters.git import folder as disk
-from reconciler.adapters.git import pushing, trees
-from reconciler.adapters.git.command import Answer, Remote, failure, git, shorten
+from reconciler.adapters.git.command import REMOTE, Answer, Remote, failure, git, shorten
 from reconciler.ports import CommitWords, PushOutcome, RefUpdate, Refused, Transient, TreeEntry
 
 _TRACKING: Final = "refs/remotes/origin/"
@@ -45,6 +45,7 @@ class BareClone:
         identity: tuple[str, str] = ("gpu-reconciler", "reconciler@localhost"),
         timeout_seconds: float = 60.0,
     ) -> None:
+        commits.check_identity(identity)
         self._remote = Remote(url)
         self._folder = folder
         self._identity = identity
@@ -56,7 +57,7 @@ class BareClone:
 
     def heads(self) -> Mapping[str, str]:
         """The remote's branches and their commits, without fetching. Raises Transient or Refused."""
-        answer = self._git(["ls-remote", "--heads", "origin"])
+        answer = self._git(["ls-remote", "--heads", REMOTE])
         if answer.code != 0:
             raise failure(self._remote, "asking", answer)
         return _branches(answer.out, pushing.HEADS)
@@ -65,8 +66,8 @@ class BareClone:
         """Bring all branches here, forget those that are gone, and return the commits. Raises Transient or Refused."""
         if self._suspect:
             self._check()
-        options = ["--prune", "--no-tags", "--no-write-fetch-head", "--no-show-forced-updates", "--progress", "--refmap="]
-        answer = self._git(["fetch", *options, "origin", f"+{pushing.HEADS}*:{_TRACKING}*"], _PATIENCE)
+        options = ["--prune", "--no-tags", "--no-write-fetch-head", "--no-show-forced-updates", "--progress"]
+        answer = self._git(["fetch", *options, REMOTE, f"+{pushing.HEADS}*:{_TRACKING}*"], _PATIENCE)
         if answer.code != 0:
             raise failure(self._remote, "fetching from", answer)
         listed = self._git(["for-each-ref", "--format=%(objectname)\t%(refname)", _TRACKING])
@@ -76,20 +77,11 @@ class BareClone:
 
     def root_of(self, commit: str) -> str:
         """Object id of a commit's root tree. Raises Transient where the commit is not here."""
-        with self._reading(commit) as repository:
-            found = repository[_oid(commit)]
-            if found.type != ObjectType.COMMIT:
-                raise ValueError(f"{commit} is no commit")
-            return str(found.peel(pygit2.Commit).tree_id)
+        return commits.tree_in(commit, self._commit(commit))
 
     def words_of(self, commit: str) -> CommitWords:
-        """Who wrote a commit, when, and its first line; bytes that are no UTF-8 come as replacement characters."""
-        with self._reading(commit) as repository:
-            found = repository[_oid(commit)].peel(pygit2.Commit)
-            author, text = found.author, found.raw_message.decode("utf-8", "replace")
-            name, email = (raw.decode("utf-8", "replace") for raw in (author.raw_name, author.raw_email))
-            when = datetime.fromtimestamp(author.time, UTC)
-            return CommitWords(f"{name} <{email}>", when, text.split("\n", 1)[0])
+        """Who wrote a commit, when, and its first line; what cannot be read in it is replaced."""
+        return commits.words_in(self._commit(commit))
 
     def tree_id(self, commit: str, folder: str = "") -> str | None:
         """Object id of a folder's tree in a commit, None where there is no such folder."""
@@ -130,18 +122,23 @@ class BareClone:
         """A commit under the pinned identity, at whole seconds of `when` in UTC. Raises ValueError without a time zone."""
         if when.tzinfo is None:
             raise ValueError("the time of a commit needs a time zone")
-        signature = pygit2.Signature(*self._identity, int(when.astimezone(UTC).timestamp()), 0)
+        body = commits.written(tree, parents, self._identity, int(when.timestamp()), message)
         with self._reading(tree) as repository:
-            ids = [_oid(parent) for parent in parents]
-            return str(repository.create_commit(None, signature, signature, message, _oid(tree), ids))
+            for oid in (tree, *parents):
+                if not repository.odb.exists(_oid(oid)):
+                    raise KeyError(oid)
+            return str(repository.odb.write(ObjectType.COMMIT, body))
 
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
         """Whether `ancestor` is reachable from `descendant`; False where either is not here any more."""
         with self._reading(descendant) as repository:
-            old, new = _oid(ancestor), _oid(descendant)
-            if old not in repository or new not in repository:
+            if not all(repository.odb.exists(_oid(commit)) for commit in (ancestor, descendant)):
                 return False
-            return old == new or repository.descendant_of(new, old)
+        # By git: libgit2 gives up at any commit on the way whose author it cannot parse.
+        answer = self._git(["merge-base", "--is-ancestor", ancestor, descendant], _PATIENCE)
+        if answer.code not in {0, 1}:
+            raise Transient(f"the history of {descendant} cannot be read: {shorten(answer.words)}; fetch again")
+        return answer.code == 0
 
     def push(self, updates: Sequence[RefUpdate]) -> PushOutcome:
         """Move all branches or none, each only from its `old`.
@@ -158,7 +155,7 @@ class BareClone:
         if answer.code == 0:
             return pushing.DONE
         said = pushing.verdicts(answer)
-        if any(verdict.flag == "!" for verdict in said.values()):
+        if pushing.is_told(said):
             return pushing.judge(updates, answer, said, self.heads())
         unknown = failure(self._remote, "pushing to", answer)
         try:
@@ -176,8 +173,14 @@ class BareClone:
             if answer.code != 0:
                 self._suspect = True
                 raise Transient(f"packing the clone in {self._folder} failed: {shorten(answer.words)}")
-        # libgit2 keeps the packs that it has opened; a new look finds those that are there now.
-        self._opened = None
+        self._close()
+
+    def _commit(self, commit: str) -> bytes:
+        with self._reading(commit) as repository:
+            kind, body = repository.odb.read(_oid(commit))
+        if kind != ObjectType.COMMIT:
+            raise ValueError(f"{commit} is no commit")
+        return body
 
     def _repository(self) -> pygit2.Repository:
         if not self._claimed:
@@ -202,13 +205,20 @@ class BareClone:
 
     def _check(self) -> None:
         """Read every object; where one is broken or missing, make the clone again. Slow, and only after a failed read."""
-        self._opened = None
+        self._close()
         answer = self._git(["fsck", "--full", "--no-dangling", "--no-reflogs", "--progress"], _PATIENCE)
         if answer.code is None:
             raise Transient(f"checking the clone in {self._folder} took too long and was ended; remove the folder")
         if answer.code != 0:
-            self._opened = disk.make_again(self._folder)
+            self._close()
+            disk.make_again(self._folder)
         self._suspect = False
+
+    def _close(self) -> None:
+        # libgit2 keeps open what it has read from, deleted packs too; without `free` until some later garbage collection.
+        if self._opened is not None:
+            self._opened.free()
+            self._opened = None
 
     @contextmanager
     def _reading(self, wanted: str) -> Iterator[pygit2.Repository]:

@@ -18,6 +18,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from reconciler.ports import Refused, Transient
 
+REMOTE: Final = "gpu-reconciler"
+"""What the remote is called on the command line. Not `origin`: people's own settings may say something of that name."""
 MOST_WORDS: Final = 2_000
 """Characters of git's or the remote's text that a message repeats."""
 _DYING_SECONDS: Final = 3.0
@@ -31,14 +33,11 @@ _KEPT: Final = frozenset(
 )  # fmt: skip
 _KEPT_STARTS: Final = ("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_HTTP_", "GIT_PROXY_", "GIT_SSH", "GIT_SSL_")
 _SETTINGS: Final = (
-    "color.ui=false",
     "core.hooksPath=/dev/null",
-    "fetch.recurseSubmodules=false",
     "fetch.writeCommitGraph=false",
     "gc.auto=0",
     "maintenance.auto=false",
-    "push.followTags=false",
-    "remote.origin.followRemoteHEAD=never",
+    f"remote.{REMOTE}.followRemoteHEAD=never",
 )
 _PROGRESS: Final = re.compile(
     r"^(remote: )?((Enumerating|Counting|Compressing|Receiving|Writing|Unpacking|Checking) \w+|Resolving deltas): +\d"
@@ -121,7 +120,7 @@ class Answer:
 
 
 def environment(caller: Mapping[str, str], remote: Remote) -> dict[str, str]:
-    """The environment for git: the caller's, less what would point git elsewhere, and the remote as `origin`."""
+    """The environment for git: the caller's, less what would point git elsewhere, and the remote's URL."""
     kept = {
         name: value
         for name, value in caller.items()
@@ -131,7 +130,7 @@ def environment(caller: Mapping[str, str], remote: Remote) -> dict[str, str]:
     if not count.isdecimal():
         raise Refused(f"the environment's GIT_CONFIG_COUNT is {count!r}; make it a number, or unset it")
     # A setting in the environment is seen by this user alone; arguments are seen by everybody, and a file stays.
-    kept[f"GIT_CONFIG_KEY_{count}"] = "remote.origin.url"
+    kept[f"GIT_CONFIG_KEY_{count}"] = f"remote.{REMOTE}.url"
     kept[f"GIT_CONFIG_VALUE_{count}"] = remote.url
     kept["GIT_CONFIG_COUNT"] = str(int(count) + 1)
     return kept | {"GIT_TERMINAL_PROMPT": "0", "GCM_INTERACTIVE": "never", "LC_ALL": "C"}

@@ -50,14 +50,11 @@ def claim(folder: Path) -> int:
 def open_or_make(folder: Path) -> pygit2.Repository:
     """The repository in a claimed folder; made anew where libgit2 finds none. Raises Refused."""
     try:
-        # Without NO_SEARCH a broken clone inside some work tree would open that work tree's repository.
-        found = pygit2.Repository(str(folder), RepositoryOpenFlag.NO_SEARCH)
+        # Without NO_SEARCH a broken clone inside another repository would open that one.
+        return pygit2.Repository(str(folder), RepositoryOpenFlag.NO_SEARCH)
     except pygit2.GitError as broken:
         if "owned by" in str(broken):
             raise Refused(f"{folder} cannot be opened: {broken}; give it to the user that runs this program") from broken
-    else:
-        if found.is_bare:
-            return found
     return make_again(folder)
 
 

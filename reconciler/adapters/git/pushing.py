@@ -11,7 +11,7 @@ from typing import Final
 
 import pygit2
 
-from reconciler.adapters.git.command import Answer, shorten
+from reconciler.adapters.git.command import REMOTE, Answer, shorten
 from reconciler.ports import PushOutcome, RefUpdate, Refused
 
 HEADS: Final = "refs/heads/"
@@ -22,6 +22,7 @@ _LONGEST_NAME: Final = 250
 """Bytes between two "/" of a branch's name: the usual file system's 255, less ".lock"."""
 _LOST: Final = re.compile(r"stale info|fetch first|cannot lock ref|failed to lock")
 _REMOTE_LOCK: Final = re.compile(r"(?m)^remote: error: (cannot lock ref|Unable to create .*\.lock)")
+_NO_REPORT: Final = "remote failed to report status"
 _NOT_ITS_OWN_FAULT: Final = re.compile(r"atomic|transaction")
 
 
@@ -45,13 +46,13 @@ def arguments(updates: Sequence[RefUpdate]) -> list[str]:
     leases = [f"--force-with-lease={HEADS}{update.branch}:{update.old or ''}" for update in updates]
     moves = [f"{update.new or ''}:{HEADS}{update.branch}" for update in updates]
     options = ["--porcelain", "--atomic", "--progress", "--no-verify", "--recurse-submodules=no", "--no-signed"]
-    return ["push", *options, *leases, "origin", *moves]
+    return ["push", *options, *leases, REMOTE, *moves]
 
 
 def verdicts(answer: Answer) -> Mapping[str, Verdict]:
     """The answer's lines by short branch name; none where git never got as far as the branches."""
     found = {}
-    for line in answer.out.decode("utf-8", "surrogateescape").splitlines():
+    for line in answer.out.decode("utf-8", "surrogateescape").split("\n"):
         flag, _, rest = line.partition("\t")
         moved, tab, summary = rest.partition("\t")
         if tab and len(flag) == 1:
@@ -59,6 +60,11 @@ def verdicts(answer: Answer) -> Mapping[str, Verdict]:
             branch = moved.rpartition(":")[2].removeprefix(HEADS)
             found[branch] = Verdict(flag, reason.group(1) if reason else summary)
     return found
+
+
+def is_told(said: Mapping[str, Verdict]) -> bool:
+    """Whether the remote itself said no to some branch; a line that broke off shows as a failure of every branch, too."""
+    return any(verdict.flag == "!" and verdict.reason != _NO_REPORT for verdict in said.values())
 
 
 def is_done(updates: Sequence[RefUpdate], tips: Mapping[str, str]) -> bool:
