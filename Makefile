@@ -28,7 +28,8 @@ test: check ## everything: checks, and all tests
 check: $(READY) ## format, lint, layers, types, fast tests: before every commit
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports
+	$(BIN)/deptry reconciler 2>/dev/null || $(BIN)/deptry reconciler
 	$(BIN)/mypy
 	$(PYTEST) -n 2 -m "not slow" -q
 
