@@ -8,6 +8,7 @@ Two secrets may hold at once, so that they can be changed without a gap.
 import asyncio
 import hashlib
 import hmac
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -43,7 +44,8 @@ def _gitea(secret: bytes, headers: Headers, body: bytes) -> bool:
 
 def _gitlab(secret: bytes, headers: Headers, _: bytes) -> bool:
     # GitLab sends the secret itself; comparing digests keeps the comparison's time independent of it.
-    return _same(hashlib.sha256(headers.get("x-gitlab-token", "").encode()).hexdigest(), hashlib.sha256(secret).hexdigest())
+    given = headers.get("x-gitlab-token", "").encode("latin-1", "replace")  # as it was sent, byte for byte
+    return _same(hashlib.sha256(given).hexdigest(), hashlib.sha256(secret).hexdigest())
 
 
 def _generic(secret: bytes, headers: Headers, body: bytes) -> bool:
@@ -108,17 +110,25 @@ class WebServer:
     def __init__(self, app: Starlette, host: str, port: int) -> None:
         config = uvicorn.Config(app, host=host, port=port, log_level="warning", lifespan="off", access_log=False)
         self._server = uvicorn.Server(config)
+        self._address = (host, port)
+        self._sockets: list[socket.socket] = []
         self._thread = threading.Thread(target=self._serve, name="webhooks", daemon=True)
         self._listening = threading.Event()
         self._failure: BaseException | None = None
 
     def start(self) -> int:
         """Listen. Raises OSError where the address cannot be had."""
+        host, port = self._address
+        try:
+            # Opened here: the server would end the program with words of its own.
+            self._sockets = [socket.create_server(self._address, family=socket.AF_INET6 if ":" in host else socket.AF_INET)]
+        except OSError as error:
+            raise OSError(f"cannot listen on {host}:{port}: {error.strerror}") from error
         self._thread.start()
         self._listening.wait()
         if self._failure is not None:
-            raise OSError(f"cannot listen on {self._server.config.host}:{self._server.config.port}") from self._failure
-        return int(self._server.servers[0].sockets[0].getsockname()[1])
+            raise OSError(f"cannot listen on {host}:{port}") from self._failure
+        return int(self._sockets[0].getsockname()[1])
 
     def stop(self) -> None:
         """Answer what is under way, then end."""
@@ -134,7 +144,7 @@ class WebServer:
             self._listening.set()
 
     async def _run(self) -> None:
-        serving = asyncio.ensure_future(self._server.serve())
+        serving = asyncio.ensure_future(self._server.serve(self._sockets))
         while not self._server.started and not serving.done():
             await asyncio.sleep(0.01)
         self._listening.set()

@@ -31,7 +31,7 @@ def add_regions(
         changes = region_changes(seen.manifests.get(name, frozenset()), name, rendered.changes.get(name, {}), cycle, main)
         if changes:
             blobs = {path: None if body is None else git.write_blob(body) for path, body in changes.items()}
-            lines = [event for event in events if f" in {name}" in event]
+            lines = [event for event in events if f" in {name}:" in event or event.endswith(f" in {name}")]
             publication.add(region_branch(name), blobs, manifests_summed_up(name, changes), lines, region=name)
 
 
@@ -63,8 +63,8 @@ def add_placements(publication: Publication, git: GitRepository, outcome: Outcom
         publication.add(branch, {placement_path(key): blob for key, blob in blobs.items()}, summed_up(lines), lines)
     for key, placement in sorted(outcome.proposals.items()):
         own = {placement_path(key): git.write_blob(placement_file(placement))}
-        words = f"Propose {key} in {placement.region}"
-        publication.add(proposal_branch(key), own, words, [placement.decision.reason.text], base=publication.head(branch))
+        words = f"propose {key} in {placement.region}: {placement.decision.reason.text}"
+        publication.add(proposal_branch(key), own, words, [words], base=publication.head(branch))
     for name in proposals_to_close(outcome, publication.cycle.heads):
         publication.remove(name)
     records = dict(outcome.records)

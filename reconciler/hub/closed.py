@@ -1,7 +1,8 @@
 """Region branches that the remote refuses: left out for a while, so that one bad branch never stops the others.
 
-An atomic push fails whole, and many servers then name every branch of it. So all region branches of a refused push are closed,
-and opened again one after the other: a branch that is refused alone is the culprit, and waits longer.
+An atomic push fails whole, and many servers then name every branch of it. Then all region branches of the push are suspects: they
+are tried again half by half, until one that is refused alone is known as the culprit and waits longer. What is on trial does not
+go by the clock, for the hub may push rarely: the next group is tried when the one before went through or had nothing to push.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,6 @@ from datetime import datetime
 from reconciler.hub.ledger import Refusal
 
 RETRY_SECONDS = 60.0
-STEP_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,31 +26,52 @@ class ClosedBranches:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._closed: dict[str, _Closed] = {}
+        self._suspects: list[dict[str, str]] = []
+        """Groups of branches with what was said of each; the first is on trial, the others are left out."""
 
     def note(self, refusals: Mapping[str, str], pushed: Sequence[str]) -> float:
         """A push of these branches was refused. Returns the seconds after which trying again makes sense."""
         now = self._monotonic()
         regions = sorted(branch for branch in pushed if branch.startswith("region/"))
         named = sorted(branch for branch in refusals if branch in regions)
-        culprits = named if len(named) < len(regions) or len(regions) == 1 else []
-        if culprits:
-            self._closed |= {branch: _Closed(now + RETRY_SECONDS, refusals[branch]) for branch in culprits}
-            return 0.0
         if not regions:
+            self._suspects.clear()
             return RETRY_SECONDS / 2
-        for place, branch in enumerate(regions):
-            words = refusals.get(branch) or "; ".join(sorted(set(refusals.values())))
-            self._closed[branch] = _Closed(now + STEP_SECONDS * (place + 1), words)
+        if named and (len(named) < len(regions) or len(regions) == 1):
+            self._closed |= {branch: _Closed(now + RETRY_SECONDS, refusals[branch]) for branch in named}
+            self._suspects = [{name: group[name] for name in group.keys() - set(named)} for group in self._suspects]
+            return 0.0
+        every = "; ".join(sorted(set(refusals.values())))
+        halves = [{name: refusals.get(name) or every for name in half} for half in self._halves(regions)]
+        # At first none of them: what people are to know of it stands on the status branch.
+        self._suspects = [*halves, *self._suspects[1:]] if self._suspects else [{}, *halves]
         return 0.0
+
+    def _halves(self, regions: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+        """What was never refused alone, and what was; or two halves, where all of them are alike in that."""
+        before = [branch for branch in regions if branch in self._closed]
+        others = [branch for branch in regions if branch not in self._closed]
+        middle = len(regions) // 2
+        return (others, before) if before and others else (regions[:middle], regions[middle:])
+
+    def passed(self, pushed: Sequence[str]) -> bool:
+        """A cycle went well, with these branches pushed or with nothing to push; whether another group is on trial now."""
+        for branch in pushed:
+            self._closed.pop(branch, None)
+        self._suspects = self._suspects[1:]
+        return bool(self._suspects)
 
     def words(self, branch: str) -> str | None:
         """Why a branch is left out at present; None where it is not."""
         closed = self._closed.get(branch)
-        return closed.words if closed is not None and self._monotonic() < closed.until else None
+        if closed is not None and self._monotonic() < closed.until:
+            return closed.words
+        return next((group[branch] for group in self._suspects[1:] if branch in group), None)
 
     def state(self) -> frozenset[str]:
         """Branches that are left out at present."""
-        return frozenset(branch for branch in self._closed if self.words(branch) is not None)
+        known = self._closed.keys() | {branch for group in self._suspects for branch in group}
+        return frozenset(branch for branch in known if self.words(branch) is not None)
 
     def refusals(self, before: Sequence[Refusal], now: datetime) -> tuple[Refusal, ...]:
         """For hub.json: what is refused at present, and since when."""

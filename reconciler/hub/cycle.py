@@ -12,11 +12,11 @@ from enum import Enum
 from reconciler.hub.branches import add_placements, add_regions, suspicious
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
-from reconciler.hub.decide import Memory, Outcome, World, decide
+from reconciler.hub.decide import Memory, Outcome, World, decide, events_of
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
-from reconciler.hub.ledger import HubFile
+from reconciler.hub.ledger import HubFile, Suspicion
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.publish import Cycle, Publication, status_blobs
@@ -101,7 +101,7 @@ class Hub:
 
     def cycle(self) -> Result:
         """One cycle. Raises Transient and Refused where the repository or the store cannot be used at all."""
-        term = self._leadership.step()
+        term = self._leadership.step(above=self._granting.highest_term)
         if term is None:
             self._quiet = None
             self._granting.reset()
@@ -125,7 +125,7 @@ class Hub:
             self._regions = regions
             self._reports.look(regions)
         result = self._decide_and_publish(seen, term)
-        if result is not None and result.ended is Ended.QUIET and not result.ungranted:
+        if result is not None and result.ended is Ended.QUIET and result.again_in_seconds is None:
             live = any(record.live for record in seen.ledger.records.values())
             wait = self._options.resync_seconds if live else 3600.0
             self._quiet = (state, self._clock.monotonic() + wait)
@@ -135,12 +135,16 @@ class Hub:
 
     def _decide_and_publish(self, seen: GitSeen, term: int) -> Result | None:
         now = self._clock.now()
-        world = self._world(seen, now)
+        suspicion = suspicion_of(seen.ledger, seen.sources, seen.main, now)
+        if suspicion is not None and suspicion.kind != "gone":
+            seen = self._eyes.as_declared_before(seen)
+        world = self._world(seen, suspicion)
         outcome, rendered = self._settled(world, seen, now)
         publication, outcome, troubles = self._publication(world, seen, outcome, rendered, now)
         if not publication.updates:
             ungranted = self._grant(outcome.records, world, seen.heads, term)
-            return Result(Ended.QUIET, troubles=troubles, ungranted=ungranted)
+            soon = 0.0 if self._closed.passed(()) else 1.0 if ungranted else None
+            return Result(Ended.QUIET, troubles=troubles, ungranted=ungranted, again_in_seconds=soon)
         wait = self._budget.wait_seconds(seen.sources.fleet.settings.intervals)
         if wait > 0:
             ungranted = self._grant(seen.ledger.records, world, seen.heads, term)
@@ -157,6 +161,7 @@ class Hub:
             heads.pop(update.branch, None)
             if update.new is not None:
                 heads[update.branch] = update.new
+        self._closed.passed([update.branch for update in publication.updates])
         ungranted = self._grant(outcome.records, world, heads, term)
         return Result(Ended.PUBLISHED, outcome.events, troubles, ungranted, again_in_seconds=0.0)
 
@@ -167,8 +172,7 @@ class Hub:
         said = tuple(f"the remote refuses {branch}: {words}" for branch, words in sorted(refusals.items()))
         return Result(Ended.REFUSED, troubles=troubles + said, ungranted=ungranted, again_in_seconds=wait)
 
-    def _world(self, seen: GitSeen, now: datetime) -> World:
-        suspicion = suspicion_of(seen.ledger, seen.sources, seen.main, now)
+    def _world(self, seen: GitSeen, suspicion: Suspicion | None) -> World:
         declined = seen.unproposed & self._unproposed  # seen twice: a fetch is not one instant on every server
         self._unproposed = seen.unproposed
         marks = {name: [region.incarnation, region.sequence] for name, region in self._reports.seen.items()}
@@ -202,7 +206,7 @@ class Hub:
         for key in rendered.refused.keys() & outcome.placements.keys():  # decided in this cycle: nobody has seen it yet
             records[key] = _unplaced(records[key], because(Why.START_REFUSED, message=rendered.refused[key]))
         kept = {key: placement for key, placement in outcome.placements.items() if key not in rendered.refused}
-        outcome = replace(outcome, records=records, placements=kept)
+        outcome = replace(outcome, records=records, placements=kept, events=events_of(world.ledger.records, records))
         return outcome, self._rendered(records, regions, open_branches, seen)
 
     def _rendered(
@@ -238,7 +242,7 @@ class Hub:
         """Write what the published ledger lets run; one region's trouble never stops the others."""
         troubles: list[str] = []
         self._memory.index.update(records, world.sources.fleet.policy)
-        wanted = due(self._memory.index, self._regions, self._reports.seen)
+        wanted = due(self._memory.index, self._regions, self._reports.seen, world.ledger.unread)
         for name, what in wanted.items():
             try:
                 self._granting.write(name, what, heads.get(region_branch(name)), term, self._reports.seen.get(name))

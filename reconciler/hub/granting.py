@@ -6,13 +6,14 @@ taking a right away writes a new version even where the attempt is absent alread
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
 
 from reconciler.hub.index import Index
 from reconciler.hub.regions import RegionSeen
 from reconciler.model.grants import Grant, Grants, Lease, grants_key, lease_key
+from reconciler.model.names import JobKey
 from reconciler.ports import Conflict, ObjectStore, Refused
 
 
@@ -23,12 +24,16 @@ class Due:
     attempts: tuple[Grant, ...]
     stopping: frozenset[str]
     forget: tuple[str, ...]
+    unread: frozenset[JobKey] = frozenset()
+    """Jobs whose record cannot be read: what was granted to them before stays granted."""
 
 
-def due(index: Index, regions: Iterable[str], seen: Mapping[str, RegionSeen]) -> dict[str, Due]:
+def due(
+    index: Index, regions: Iterable[str], seen: Mapping[str, RegionSeen], unread: frozenset[JobKey] = frozenset()
+) -> dict[str, Due]:
     """What every region's grants should say, from the published ledger. Regions with attempts but no declaration are in it."""
     return {
-        name: Due(index.grants(name), index.stopping(name), tuple(sorted(_left_over(name, seen.get(name), index))))
+        name: Due(index.grants(name), index.stopping(name), tuple(sorted(_left_over(name, seen.get(name), index))), unread)
         for name in sorted({*regions, *index.regions()})
     }
 
@@ -47,7 +52,10 @@ class Granting:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._written: dict[str, tuple[str, Grants]] = {}
+        self._versions: dict[str, int] = {}
         self._term = 0
+        self.highest_term = 0
+        """Of all grants that were ever seen here."""
         self.withdrawn_at: dict[str, int] = {}
         """Attempt that is being stopped → the first version of its region's grants that is known not to list it."""
 
@@ -66,6 +74,8 @@ class Granting:
             self._term = term
         known = self._written.get(region) or self._read(region)
         before = known[1] if known is not None else None
+        self.highest_term = max(self.highest_term, term, before.term if before is not None else 0)
+        wanted = _with_unread(wanted, before)
         # The lease is read only when somebody says that it changed: most cycles ask the store for nothing.
         same_epoch = before is not None and seen is not None and seen.lease_epoch == before.epoch and region in self._written
         epoch = before.epoch if before is not None and same_epoch else self._epoch(region)
@@ -74,7 +84,8 @@ class Granting:
         fresh = frozenset(wanted.stopping - self.withdrawn_at.keys())
         if before is not None and region in self._written and not fresh and _same(before, wanted, commit, term, epoch):
             return before
-        version = max(before.version if before is not None else 0, seen.grants_version if seen is not None else 0) + 1
+        said = before.version if before is not None else 0, seen.grants_version if seen is not None else 0
+        version = max(*said, self._versions.get(region, 0)) + 1
         grants = Grants(
             region=region,
             term=term,
@@ -92,7 +103,9 @@ class Granting:
             self._written.pop(region, None)
             raise
         self._written[region] = (etag, grants)
-        self.withdrawn_at |= dict.fromkeys(fresh, version)
+        self._versions[region] = version
+        if known is not None:  # else a version was lost that the region may have acted on: only the next one says something
+            self.withdrawn_at |= dict.fromkeys(fresh, version)
         return grants
 
     def forget_ended(self, alive: frozenset[str]) -> None:
@@ -119,6 +132,11 @@ class Granting:
         except ValidationError as error:
             raise Refused(f"{lease_key(region)} in the store cannot be read; look at it, then delete it") from error
         return 0 if lease.revoked else lease.epoch
+
+
+def _with_unread(wanted: Due, before: Grants | None) -> Due:
+    kept = [grant for grant in before.attempts if JobKey(grant.team, grant.job_id) in wanted.unread] if before is not None else []
+    return replace(wanted, attempts=tuple(sorted((*wanted.attempts, *kept), key=lambda grant: grant.attempt))) if kept else wanted
 
 
 def _same(before: Grants, wanted: Due, commit: str | None, term: int, epoch: int) -> bool:

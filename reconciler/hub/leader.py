@@ -29,25 +29,31 @@ class Leadership:
         """The term that we lead in; None while another hub does, or nobody."""
         return self._held.term if self._held is not None and self._monotonic() < self._valid_until else None
 
-    def step(self) -> int | None:
-        """Renew or try to take the lease; returns the term that we lead in. Raises Transient, and Refused for a broken lease."""
-        if self._held is not None and self._monotonic() < self._valid_until - self._duration * 2 / 3:
+    def step(self, above: int = 0) -> int | None:
+        """Renew or try to take the lease; returns the term that we lead in. Raises Transient, and Refused for a broken lease.
+
+        `above`: the highest term that grants were seen to have. Where the lease was lost, its term begins above that.
+        """
+        if self._held is not None and self._held.term >= above and self._monotonic() < self._valid_until - self._duration * 2 / 3:
             return self._held.term
         sent = self._monotonic()
         stored = self._store.get(HUB_LEASE_KEY)
         if stored is None:
-            return self._write(HubLease(holder=self._holder, term=1, renewal=0, duration_seconds=self._duration), None, sent)
+            return self._write(self._first(above + 1), None, sent)
         lease = _parsed(stored.body)
         if lease.holder == self._holder:
-            return self._write(lease.model_copy(update={"renewal": lease.renewal + 1}), stored.etag, sent)
+            term = lease.term if lease.term >= above else above + 1
+            return self._write(lease.model_copy(update={"renewal": lease.renewal + 1, "term": term}), stored.etag, sent)
         self._held = None
         if self._observed is None or self._observed[0] != stored.etag:
             self._observed = (stored.etag, sent)
             return None
         if sent - self._observed[1] <= lease.duration_seconds:
             return None
-        mine = HubLease(holder=self._holder, term=lease.term + 1, renewal=0, duration_seconds=self._duration)
-        return self._write(mine, stored.etag, sent)
+        return self._write(self._first(max(lease.term, above) + 1), stored.etag, sent)
+
+    def _first(self, term: int) -> HubLease:
+        return HubLease(holder=self._holder, term=term, renewal=0, duration_seconds=self._duration)
 
     def _write(self, lease: HubLease, expect: str | None, sent: float) -> int | None:
         try:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, ValidationError
 
 from reconciler.model.base import Many, Model
-from reconciler.model.names import JobKey
+from reconciler.model.names import JobKey, record_path
 from reconciler.model.record import JobRecord
 from reconciler.model.report import RegionSummary
 from reconciler.ports import EntryKind, TreeEntry
@@ -125,6 +125,12 @@ class Ledger:
     corrupt: Mapping[str, str]
     """Path → why, of records that cannot be read; their jobs are left alone."""
 
+    @property
+    def unread(self) -> frozenset[JobKey]:
+        """Jobs whose record cannot be read: what becomes of them is for a person to say."""
+        names = (path.removeprefix("jobs/").removesuffix(".json").split("/") for path in self.corrupt)
+        return frozenset(JobKey(*name) for name in names if len(name) == 2)
+
 
 def read_ledger(entries: Mapping[str, TreeEntry], read: Callable[[str], bytes], cache: LedgerCache) -> Ledger:
     """The ledger from all entries of the status branch. Raises Corrupt where hub.json itself cannot be read."""
@@ -139,8 +145,11 @@ def read_ledger(entries: Mapping[str, TreeEntry], read: Callable[[str], bytes], 
             try:
                 record = cache.records[entry.oid] = JobRecord.model_validate_json(read(entry.oid))
             except ValidationError as error:
-                corrupt[path] = str(error.errors(include_input=False, include_url=False)[0]["msg"])
+                corrupt[path] = _first_fault(error)
                 continue
+        if record_path(record.key) != path:
+            corrupt[path] = f"it is the record of {record.key}"
+            continue
         records[record.key] = record
         blobs[record.key] = entry.oid
     cache.keep_only(set(blobs.values()))
@@ -161,4 +170,11 @@ def _single(entries: Mapping[str, TreeEntry], read: Callable[[str], bytes], path
     try:
         return kind.model_validate_json(read(entry.oid))
     except ValidationError as error:
-        raise Corrupt(f"{path} on the status branch cannot be read: {error}; restore it from its last good commit") from error
+        raise Corrupt(
+            f"{path} on the status branch cannot be read: {_first_fault(error)}; restore it from its last good commit"
+        ) from error
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'its beginning'}: {first['msg']}"

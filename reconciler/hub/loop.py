@@ -73,6 +73,7 @@ class HubLoop:
         self._stop = threading.Event()
         self._maintenance_due = threading.Event()
         self._log = structlog.get_logger("hub")
+        self._seen_wrong = ""
         self.wakeups = Wakeups()
         self.health = Health()
 
@@ -93,6 +94,8 @@ class HubLoop:
                 self.wakeups.wait(wait)
                 if not self._stop.is_set():
                     wait = self.turn()
+                if self.health.failures_in_a_row:  # the next poll must not cut this short
+                    self._stop.wait(wait)
         finally:
             scheduler.shutdown(wait=False)
             self._resign()
@@ -114,6 +117,8 @@ class HubLoop:
 
     def _note(self, result: Result) -> None:
         published = result.ended is Ended.PUBLISHED
+        if result.ended is not Ended.IDLE:  # which has looked at nothing, so whatever was wrong still is
+            self._seen_wrong = "; ".join((*result.troubles, *result.ungranted))
         self.health = replace(
             self.health,
             cycles=self.health.cycles + 1,
@@ -122,7 +127,7 @@ class HubLoop:
             absorbed=self.wakeups.absorbed,
             last_end=result.ended,
             last_success_at=self._clock.monotonic() if result.ended is not Ended.REFUSED else self.health.last_success_at,
-            trouble="; ".join((*result.troubles, *result.ungranted)),
+            trouble=self._seen_wrong,
         )
         for event in result.events:
             self._log.info("published", what=event)

@@ -1,19 +1,21 @@
 """What a cycle sees of Git: sources, ledger, placements, manifests, at the heads of one fetch. Caches are keyed by object id."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reconciler.hub.intents import MainSeen
-from reconciler.hub.ledger import Ledger, LedgerCache, read_ledger
+from reconciler.hub.ledger import Corrupt, Ledger, LedgerCache, read_ledger
 from reconciler.hub.outputs import MANIFESTS
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Documents, ParseCache, Sources, read_sources
+from reconciler.model.base import matches_name
 from reconciler.model.names import JobKey, placement_path, proposal_branch
 from reconciler.model.placement import Placement
 from reconciler.model.policy import Branches
 from reconciler.model.problem import Invalid
 from reconciler.model.record import Phase
-from reconciler.ports import EntryKind, GitRepository
+from reconciler.ports import EntryKind, GitRepository, TreeEntry
 
 REGION = "region/"
 
@@ -45,12 +47,16 @@ class GitEyes:
     records: LedgerCache = field(default_factory=LedgerCache)
     _ledger: tuple[str | None, Ledger] | None = None
     _sources: tuple[tuple[str | None, Mapping[str, str]], Sources] | None = None
+    _before: tuple[Mapping[str, str], Sources] | None = None
     _manifests: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
 
     def look(self, heads: Mapping[str, str]) -> GitSeen:
         """Read everything at these heads. Raises what the repository raises, and ledger.Corrupt."""
         branches = self._branches(heads)
         ledger = self._read_ledger(heads.get(branches.status))
+        manifests = self._read_manifests(heads)
+        if branches.status not in heads and any(_of_an_attempt(path) for paths in manifests.values() for path in paths):
+            raise Corrupt(f"the branch {branches.status} is gone, and with it what runs where; restore it from its last commit")
         sources = self._read_sources(heads.get(branches.main), ledger)
         return GitSeen(
             heads=heads,
@@ -59,7 +65,7 @@ class GitEyes:
             ledger=ledger,
             main=self._main(heads.get(branches.main), ledger),
             placements=self._placements(heads.get(branches.placements), ledger),
-            manifests=self._read_manifests(heads),
+            manifests=manifests,
             unproposed=frozenset(
                 key
                 for key, record in ledger.records.items()
@@ -69,9 +75,10 @@ class GitEyes:
 
     def _branches(self, heads: Mapping[str, str]) -> Branches:
         """Names of the branches, by reconciler.yaml on the main branch; the names last read stay while that cannot be read."""
+        said = self._sources is not None and self._sources[0][0] is not None
         known = self._sources[1].fleet.settings.branches if self._sources is not None else Branches(main=self.main)
         commit = heads.get(self.main)
-        if commit is None or self._sources is not None:
+        if commit is None or said:
             return known
         # The ledger's branch must be known before the declarations in force are; this once they are read without it.
         found = read_sources(self.git.files(commit), self.git.read, self.git.size, {}, self.parsed, self.documents)
@@ -88,14 +95,30 @@ class GitEyes:
         made_from = (tree, ledger.in_force)
         if self._sources is None or self._sources[0] != made_from:
             entries = self.git.files(commit) if commit is not None else {}
+            if not entries:  # a main that says nothing takes nothing out of force
+                entries = {path: TreeEntry(blob, EntryKind.FILE) for path, blob in ledger.in_force.items()}
             found = read_sources(entries, self.git.read, self.git.size, ledger.in_force, self.parsed, self.documents)
             self._sources = (made_from, found)
         return self._sources[1]
 
+    def as_declared_before(self, seen: GitSeen) -> GitSeen:
+        """The same with the declarations that were in force before, for a main that is not to be believed."""
+        in_force = seen.ledger.in_force
+        if self._before is None or self._before[0] != in_force:
+            entries = {path: TreeEntry(blob, EntryKind.FILE) for path, blob in in_force.items()}
+            found = read_sources(entries, self.git.read, self.git.size, in_force, ParseCache(), self.documents)
+            self._before = (in_force, found)
+        before = self._before[1]
+        sources = replace(seen.sources, fleet=before.fleet, in_force=before.in_force, unread=before.unread)
+        return replace(seen, sources=sources)
+
     def _main(self, commit: str | None, ledger: Ledger) -> MainSeen:
-        before = ledger.hub.main
-        moved = commit is not None and before is not None and commit != before
-        return MainSeen(commit, moved and self.git.is_ancestor(commit or "", before or ""))
+        before, doubt = ledger.hub.main, ledger.hub.suspicion
+        if commit is None or before is None or commit == before:
+            return MainSeen(commit, rewound=False)
+        # Commits on top of a rewound main do not make it a good one, until what was lost is back.
+        still = doubt is not None and doubt.kind == "rewound" and not self.git.is_ancestor(before, commit)
+        return MainSeen(commit, rewound=still or self.git.is_ancestor(commit, before))
 
     def _placements(self, commit: str | None, ledger: Ledger) -> dict[JobKey, PlacementFile | None]:
         entries = self.git.files(commit) if commit is not None else {}
@@ -116,6 +139,15 @@ class GitEyes:
 
     def _read_manifests(self, heads: Mapping[str, str]) -> dict[str, frozenset[str]]:
         for branch, commit in heads.items():
-            if branch.startswith(REGION) and self._manifests.get(branch, ("",))[0] != commit:
+            if _is_region(branch) and self._manifests.get(branch, ("",))[0] != commit:
                 self._manifests[branch] = (commit, frozenset(self.git.files(commit, MANIFESTS.rstrip("/"))))
-        return {branch.removeprefix(REGION): self._manifests[branch][1] for branch in heads if branch.startswith(REGION)}
+        return {branch.removeprefix(REGION): self._manifests[branch][1] for branch in heads if _is_region(branch)}
+
+
+def _is_region(branch: str) -> bool:
+    """Whether it may be a region's branch: others below region/ are somebody else's."""
+    return branch.startswith(REGION) and matches_name(branch.removeprefix(REGION))
+
+
+def _of_an_attempt(path: str) -> bool:
+    return re.search(r"-[0-9a-f]{6}-a[0-9]+\.yaml$", path) is not None

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from reconciler.model.grants import report_key
 from reconciler.model.report import RegionReport, RegionSummary, WorkloadReport
 from reconciler.planning.shapes import ReportFacts, facts_of
-from reconciler.ports import ObjectStore, Stored, Transient
+from reconciler.ports import ObjectStore, Refused, Stored, Transient
 
 AT_ONCE = 16
 """Reports that are read side by side; each is one request to the store."""
@@ -75,9 +75,14 @@ class Reports:
         self._monotonic = monotonic
         self._etags: dict[str, str] = {}
         self._risen: dict[str, tuple[tuple[str, int], float]] = {}
+        self._silent: dict[str, str] = {}
+        self._broken: dict[str, str] = {}
         self.seen: dict[str, RegionSeen] = {}
-        self.troubles: dict[str, str] = {}
+
+    @property
+    def troubles(self) -> Mapping[str, str]:
         """Region → why its newest report could not be read; the one before stays in force."""
+        return self._broken | self._silent
 
     def look(self, regions: Iterable[str]) -> None:
         """Ask for every region's report. A region whose report cannot be read keeps the last one, which ages."""
@@ -89,6 +94,9 @@ class Reports:
                 found = list(pool.map(self._newest, names))
         for name, answer in zip(names, found, strict=True):
             self._take(name, answer)
+        for troubles in (self._silent, self._broken):
+            for gone in troubles.keys() - set(names):
+                del troubles[gone]
 
     def _newest(self, region: str) -> Stored | str | None:
         """The report if it is another than before, None if it is the same or absent, or what went wrong."""
@@ -97,13 +105,14 @@ class Reports:
             if etag is None or etag == self._etags.get(region):
                 return None
             return self._store.get(report_key(region))
-        except Transient as trouble:
+        except (Transient, Refused) as trouble:
             return str(trouble)
 
     def _take(self, region: str, answer: Stored | str | None) -> None:
         if isinstance(answer, str):
-            self.troubles[region] = answer
+            self._silent[region] = answer
             return
+        self._silent.pop(region, None)
         if answer is None:
             return
         self._etags[region] = answer.etag
@@ -111,14 +120,14 @@ class Reports:
             report = RegionReport.model_validate_json(answer.body)
         except ValidationError as error:
             first = error.errors(include_input=False, include_url=False)[0]
-            self.troubles[region] = (
+            self._broken[region] = (
                 f"its report is broken at {'.'.join(map(str, first['loc'])) or 'its beginning'}: {first['msg']}"
             )
             return
         if report.region != region:
-            self.troubles[region] = f"its report names the region {report.region}"
+            self._broken[region] = f"its report names the region {report.region}"
             return
-        self.troubles.pop(region, None)
+        self._broken.pop(region, None)
         self._rise(region, report)
 
     def _rise(self, region: str, report: RegionReport) -> None:

@@ -45,7 +45,9 @@ def review(record: JobRecord, file: PlacementFile | None, never_in: NeverIn, now
         seen = before.model_copy(update={"blob": file.blob})
         return with_condition(see_placement(record, seen), HONOURED, because(Why.SPEC_BROKEN), now, str(file.content))
     if (file.content.team, file.content.job_id) != record.key:
-        return see_placement(record, before.model_copy(update={"blob": file.blob}))
+        seen = before.model_copy(update={"blob": file.blob})
+        words = f"it is the placement of {file.content.team}/{file.content.job_id}; restore `team` and `job_id`"
+        return with_condition(see_placement(record, seen), HONOURED, because(Why.SPEC_BROKEN), now, words)
     return _said(record, file.blob, file.content, never_in, now)
 
 
@@ -106,5 +108,5 @@ def approval_needed(key: JobKey, record: JobRecord, chosen: Candidate, policy: P
     if rules.priority_at_least is not None and record.spec.priority_value >= rules.priority_at_least:
         return f"priority at least {rules.priority_at_least}"
     if rules.price_above is not None and (chosen.price_usd is None or chosen.price_usd > rules.price_above):
-        return f"price above {rules.price_above:g} USD"
+        return f"price above {rules.price_above:.15g} USD"
     return None

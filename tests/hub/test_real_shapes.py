@@ -28,7 +28,19 @@ from tests.rendering.builders import EFA, PLAIN, STAGE_IMAGE, region
 SHAPES = sorted((Path(__file__).resolve().parents[1] / "cases" / "shapes").glob("*.yaml"))
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 GIB = 1024**3
-MODELS = ("A100-80GB", "H100-80GB", "H200-141GB", "L4-24GB", "L40S-48GB", "A10-24GB", "V100-32GB", "A100-40GB", "B200-180GB", "A10G-24GB", "T4-16GB")
+MODELS = (
+    "A100-80GB",
+    "H100-80GB",
+    "H200-141GB",
+    "L4-24GB",
+    "L40S-48GB",
+    "A10-24GB",
+    "V100-32GB",
+    "A100-40GB",
+    "B200-180GB",
+    "A10G-24GB",
+    "T4-16GB",
+)
 
 
 def _view(base: dict[str, Any]) -> RegionView:

@@ -34,8 +34,10 @@ from tests.planning.scenarios import Fields, Scenario, Step, span
 
 SEEN: Mapping[str, tuple[Fields, Fields | None]] = {
     "running": ({"state": "Released"}, {"phase": "Running"}),
+    "running but for one pod": ({"state": "Released"}, {"phase": "Running"}),
     "stopping": ({"state": "Released"}, {"phase": "Running", "terminating": True}),
     "failing": ({"state": "Released", "failed": "FailureTarget"}, {"phase": "Running", "terminating": True}),
+    "suspended": ({"state": "Held", "stopped": False}, None),
     "stopped": ({"state": "Ended", "stopped": True}, None),
     "evicted": ({"state": "Ended", "stopped": True}, {"phase": "Failed", "exit_code": 137, "reason": "Evicted"}),
     "out of memory": ({"state": "Ended", "stopped": True}, {"phase": "Failed", "exit_code": 137, "reason": "OOMKilled"}),
@@ -206,8 +208,12 @@ def _look(course: Course, region: str) -> RegionSeen:
                 continue
             workload, pod = _shown(course.seen[attempt.name])
             holds = pod is not None and pod["phase"] in ("Running", "Pending")
-            where = _hold(nodes, attempt) if holds else [None] * attempt.nodes
+            late = course.seen[attempt.name] == "running but for one pod"
+            bound = attempt.model_copy(update={"nodes": attempt.nodes - late})
+            where = _hold(nodes, bound) if holds else [None] * attempt.nodes
             pods = [PodReport(name=f"p{at}", node=node, **pod) for at, node in enumerate(where)] if pod is not None else []
+            if late:
+                pods.append(PodReport(name="late", phase="Pending", waiting="Unschedulable"))
             shown.append(make_workload(attempt.name, *pods, **workload))
     teams = sorted({*TEAMS, *course.scenario.teams})
     return seen_of(make_report(region, nodes, shown, teams, grants_version=course.acted.get(region, 0)))

@@ -16,6 +16,12 @@ IMPOSSIBLE: dict[str, tuple[list[Any], dict[str, Any], Why, str]] = {
         Why.DRIVER_MISMATCH,
         "us: driver 535.1 is not >=540",
     ),
+    "a region without the card comes nearer than one that a tag rules out": (
+        [make_region("ap", h100=8), make_region("eu", l4=8, compliance=["iso"])],
+        {"compliance": ["iso"], "model": "H100"},
+        Why.GPU_MODEL_MISMATCH,
+        "eu has no H100; it has L4",
+    ),
     "of nodes that are too small, the one that lacks the least": (
         [make_region("eu", a100=8), make_region("us", make_node(gpus=16, allocatable={"memory_bytes": 500 * GIB}))],
         {"gpus": 16, "resources": {"cpu": "1", "memory": "501Gi"}},

@@ -14,7 +14,7 @@ from reconciler.planning.records import (
     next_number,
 )
 from tests.builders import NOW, TEAM, make_attempt, make_record, make_spec
-from tests.planning.looks import LIVE, MINUTE, in_state, look, wants
+from tests.planning.looks import LIVE, MINUTE, in_state, look, shows, wants
 
 
 def test_a_new_job() -> None:
@@ -86,11 +86,19 @@ def test_a_file_that_moved_is_the_same_job() -> None:
 
 
 def test_cancelled_and_added_again() -> None:
+    """A new run begins once the old attempt has ended: it may yet be seen to have succeeded, and then there is none."""
     gone = look(in_state(State.RUNNING), Intent(None))
     back = look(gone, wants(make_spec()), now=NOW + MINUTE)
-    assert (back.cancelled, back.phase, back.first_attempt, back.submitted_at) == (False, Phase.STOPPING, 2, NOW + MINUTE)
+    assert (back.phase, back.attempts) == (Phase.STOPPING, gone.attempts)
     stopped = look(back, seen=Seen(None, without_it=True), now=NOW + 2 * MINUTE)
-    assert (stopped.phase, stopped.this_run, next_number(stopped)) == (Phase.PENDING, (), 2)
+    assert (stopped.phase, stopped.cancelled, stopped.this_run, next_number(stopped)) == (Phase.PENDING, False, (), 2)
+    assert stopped.submitted_at == NOW + 2 * MINUTE
+    succeeded = look(back, seen=shows(state="Ended", succeeded=True), now=NOW + 2 * MINUTE)
+    assert (succeeded.phase, succeeded.cancelled) == (Phase.SUCCEEDED, False)
+    asked = look(back, wants(make_spec(rerun=1)), shows(state="Ended", succeeded=True))
+    assert look(asked, wants(make_spec(rerun=1))).phase is Phase.PENDING
+    removed_again = look(back, Intent(None), Seen(None, without_it=True))
+    assert removed_again.phase is Phase.CANCELLED
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.IMPOSSIBLE, Phase.HELD, Phase.SUSPENDED, Phase.FAILED, Phase.SUCCEEDED])

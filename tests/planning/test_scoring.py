@@ -118,6 +118,11 @@ def test_the_price_of_a_run(hourly: float | None, usd: float | None, run_seconds
     assert facts(hourly=hourly, usd=usd).price_usd(run_seconds) == price
 
 
+def test_some_nodes_with_rdma_are_enough_where_nothing_must_be_asked_for() -> None:
+    region = make_region("eu", make_node("n0", rdma=True), make_node("n1"), profile={"rdma": {"env": {"NCCL_IB_HCA": "mlx5"}}})
+    assert ("rdma", 1.0, 0.3) in chosen(region, nodes=2).chosen.terms
+
+
 def test_a_term_of_no_weight_is_not_shown() -> None:
     weights = Weights(data_affinity=0, idle_gpus=0, cost=0.5, rdma=0)
     terms = fixed_terms(make_spec(nodes=2), facts(), best_of([facts()], None), weights, Policy())
