@@ -78,7 +78,7 @@ class Granting:
         wanted = _with_unread(wanted, before)
         # The lease is read only when somebody says that it changed: most cycles ask the store for nothing.
         same_epoch = before is not None and seen is not None and seen.lease_epoch == before.epoch and region in self._written
-        epoch = before.epoch if before is not None and same_epoch else self._epoch(region)
+        epoch = before.epoch if before is not None and same_epoch else self._epoch(region, before)
         if before is not None and before.term > term:
             raise Conflict(f"the grants of {region} are of term {before.term}, ours is {term}: another hub leads")
         fresh = frozenset(wanted.stopping - self.withdrawn_at.keys())
@@ -122,11 +122,14 @@ class Granting:
         except ValidationError as error:
             raise Refused(f"{grants_key(region)} in the store cannot be read; look at it, then delete it") from error
 
-    def _epoch(self, region: str) -> int:
-        """Epoch of the region's lease; 0 where it has none or gave it up, and then nothing may run."""
+    def _epoch(self, region: str, before: Grants | None) -> int:
+        """Epoch of the region's lease; 0 where it never had one or it was revoked, and then nothing may run.
+
+        A lease that is gone stops nothing: an agent that still holds it makes it anew under the same epoch, any other under the next.
+        """
         stored = self._store.get(lease_key(region))
         if stored is None:
-            return 0
+            return before.epoch if before is not None else 0
         try:
             lease = Lease.model_validate_json(stored.body)
         except ValidationError as error:

@@ -22,6 +22,9 @@ DISRUPTIONS = frozenset(
         "Terminated",
         "DeletionByTaintManager",
         "TerminationByKubelet",
+        "PreemptionByScheduler",
+        "EvictionByEvictionAPI",
+        "DeletionByPodGC",
     }
 )
 """Pod reasons that say that the node or the cluster took the pod away."""

@@ -147,9 +147,10 @@ def _follow(record: JobRecord, wanted: Wanted, now: datetime) -> JobRecord:
     fields = ", ".join(changed_fields(record.spec, wanted.spec)) if edited else ""
     if wanted.spec != record.spec or wanted.source != record.source:
         record = record.model_copy(update={"spec": wanted.spec, "source": wanted.source, "run_hash": wanted.run_hash})
-    # It may have ended well before the stop reached it, and what has succeeded runs again only where `rerun` says so.
-    added_again = record.cancelled and not (record.this_run and record.this_run[-1].state is State.SUCCEEDED)
-    if record.cancelled:
+    # It may end well before the stop reaches it, and what has succeeded runs again only where `rerun` says so: judged at its end.
+    back = record.cancelled and record.current is None
+    added_again = back and not (record.this_run and record.this_run[-1].state is State.SUCCEEDED)
+    if back:
         record = record.model_copy(update={"cancelled": False})
     if added_again or _asks_anew(record, wanted):
         record = _new_run(record, now)

@@ -17,8 +17,9 @@ from reconciler.model.reasons import Reason, Why, because
 from reconciler.planning.ahead import earliest_start
 from reconciler.planning.capacity import Capacity
 from reconciler.planning.classes import Choice, Classifier, JobClass, Option, class_key
+from reconciler.planning.copying import Start, copy_or_wait
 from reconciler.planning.decisions import Candidate, Decision, Impossible, Place, Wait
-from reconciler.planning.filters import GIB, lacking
+from reconciler.planning.filters import lacking
 from reconciler.planning.ordering import Order
 from reconciler.planning.rooms import Rooms
 from reconciler.planning.snapshot import Holding, JobView, Snapshot
@@ -29,7 +30,7 @@ RUNNERS_UP = 4
 def plan(snapshot: Snapshot, now: datetime, rooms: Rooms | None = None, most_placed: int | None = None) -> tuple[Decision, ...]:
     """One decision for every pending job, in the order in which they were taken.
 
-    `rooms` makes the next pass cheaper. After `most_placed` placements the pass ends; the jobs behind are decided in the next one.
+    `rooms` makes the next pass cheaper. After `most_placed` placements the pass ends; the jobs behind wait for the next.
     """
     if not snapshot.pending:
         return ()
@@ -88,14 +89,16 @@ class _Pass:
         entries = self._entries(job, found)
         entries.sort(key=_order)
         rated: list[_Rated] = []
+        regions: set[str] = set()
         for entry in entries:
-            if any(entry.region == better.region for better in rated):
+            if entry.region in regions:
                 continue
             free, needs = self._free[entry.region], entry.option.needs
             if free.fits(needs, job.spec.nodes, entry.choice.kinds) < job.spec.nodes:
                 found.exhausted.add((entry.region, entry.preference))
                 continue
             rated.append(entry)
+            regions.add(entry.region)
             if len(rated) == most:
                 break
         return rated
@@ -222,36 +225,13 @@ class _Pass:
         )
 
     def _copy_or_wait(self, job: JobView, best: "_Rated", busy: list[Option]) -> Wait | Reason | None:
-        """One comparison (design, estimates): copying wins where it ends sooner and the time won is worth its price."""
+        """Whether to wait for the first of the busy regions that need less copying, instead of copying to this one."""
         move = best.choice.facts.move
-        waits = [(when, option) for option in busy if (when := self._free_at(job, option, move.seconds)) is not None]
+        waits = [Start(at, option.region) for option in busy if (at := self._free_at(job, option, move.seconds)) is not None]
         if not waits:
             return None
-        free_at, option = min(waits, key=lambda pair: (pair[0], pair[1].region))
-        copied_at = self._now + timedelta(seconds=move.seconds)
-        gib = round((move.move_bytes or 0) / GIB, 1)
-        late = self._deadline_missed(job, min(free_at, copied_at))
-        if late is not None:
-            numbers = {"region": option.region, "free_at": _time(free_at), "other": best.region, "copied_at": _time(copied_at)}
-            reason = because(Why.DEADLINE_OUT_OF_REACH, **numbers, deadline=late)
-            return Wait(job.key, reason, {}) if free_at <= copied_at else reason
-        cause = self._not_worth_it(job, move.price_usd, free_at, copied_at)
-        if cause is None:
-            return None
-        numbers = {"region": option.region, "free_at": _time(free_at), "other": best.region, "cause": cause}
-        return Wait(job.key, because(Why.WAIT_NOT_COPY, **numbers, gib=gib), {})
-
-    def _not_worth_it(self, job: JobView, price: float | None, free_at: datetime, copied_at: datetime) -> str | None:
-        """Why waiting is better than copying; None where copying is."""
-        if free_at <= copied_at:
-            return f"takes until {_time(copied_at)}"
-        if job.spec.deadline is not None and self._deadline_missed(job, free_at) is not None:
-            return None
-        if price is None:
-            return "has no known price"
-        hours = (free_at - copied_at).total_seconds() / 3600
-        worth = hours * self._snapshot.policy.thresholds.copy_urgency_usd_per_hour * job.spec.priority_value / 50
-        return f"costs {price:.2f} USD for {hours:.1f} h" if worth < price else None
+        copying = Start(self._now + timedelta(seconds=move.seconds), best.region)
+        return copy_or_wait(job, min(waits), copying, move, self._snapshot.policy.thresholds)
 
     def _free_at(self, job: JobView, option: Option, copy_seconds: float) -> datetime | None:
         """When a busy region that needs less time for copying than that could start the job."""
@@ -266,13 +246,6 @@ class _Pass:
             self._earliest[key] = earliest_start(view, option.needs, job.spec.nodes, option.kinds, self._now)
         free_at = self._earliest[key]
         return None if free_at is None else max(free_at, self._now + timedelta(seconds=move.seconds))
-
-    def _deadline_missed(self, job: JobView, start: datetime) -> str | None:
-        """The deadline, if a start at `start` would miss it."""
-        if job.spec.deadline is None:
-            return None
-        end = start + timedelta(seconds=job.run_seconds or 0)
-        return job.spec.deadline if end > datetime.fromisoformat(job.spec.deadline) else None
 
 
 class _Rated(NamedTuple):
@@ -289,10 +262,6 @@ class _Rated(NamedTuple):
 
 
 _order = itemgetter(0, 1, 2, 3)
-
-
-def _time(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def refused_view(refused: Mapping[str, Reason], most: int = 20) -> tuple[dict[str, Reason], dict[str, int]]:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from reconciler.adapters.file_store import FileStore
+from reconciler.agent import working
 from reconciler.agent.reading import ANNOTATION_CLOSED, Key
+from reconciler.agent.record import encode
 from reconciler.model.grants import grants_key, lease_key, report_key
 from reconciler.ports import ObjectStore, Refused, Transient
 from tests.agent.objects import TEAM, make_grant
@@ -501,3 +503,77 @@ def test_the_loop_runs_until_it_is_told_to_stop() -> None:
         wake.set()
         thread.join(timeout=10)
     assert not thread.is_alive()
+
+
+# ---- failures half-way --------------------------------------------------------------------------------------------
+
+
+def test_a_look_that_fails_after_the_stop_says_nothing_that_was_not_seen() -> None:
+    region = started()
+    region.grant()
+    read, looks = region.wire.read, 0
+
+    def fails_second() -> Any:
+        nonlocal looks
+        looks += 1
+        if looks % 2 == 0:
+            raise Transient("the API server does not answer")
+        return read()
+
+    region.wire.read = fails_second  # type: ignore[method-assign]
+    region.agent.step()
+    assert region.phases(A1) == ["Running"]  # asked to stop; the cluster has not looked yet
+    assert (region.report().grants_version, region.said(A1).stopped) == (1, False)
+    region.settle()
+    region.wire.read = read  # type: ignore[method-assign]
+    region.advance(2)
+    assert (region.report().grants_version, region.said(A1).stopped) == (2, True)
+
+
+def test_an_engine_that_cannot_be_nudged_costs_nothing_else() -> None:
+    region = Region()
+    region.turn()
+
+    def refuses(commit: str) -> None:
+        raise Refused(f"no right to annotate, {commit}")
+
+    region.branch.nudge = refuses  # type: ignore[method-assign]
+    region.render(job_of(A1))
+    region.grant(A1, commit="c1")
+    region.advance(3)
+    assert region.runtime.started == [A1]
+    assert "SyncEngineNotNudged" in region.health()
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"), [(Transient("the kubelet does not answer"), 2), (Refused("no right to read logs"), 1)]
+)
+def test_output_that_cannot_be_read_is_asked_for_again_only_if_that_can_help(error: Exception, asked: int) -> None:
+    region = started(says=runs(5, code=3))
+    region.runtime.output = "CUDA error"
+    read, calls = region.wire.log_tail, []
+
+    def fails_once(namespace: str, pod: str, limit: int) -> str:
+        calls.append(pod)
+        if len(calls) == 1:
+            raise error
+        return read(namespace, pod, limit)
+
+    region.wire.log_tail = fails_once  # type: ignore[method-assign]
+    region.advance(20)
+    said = region.said(A1)
+    assert (said.state, said.log_tail, len(calls)) == ("Ended", "CUDA error" if asked == 2 else "", asked)
+    assert "OutputUnreadable" in region.health()
+
+
+def test_a_record_that_is_too_large_stops_starts_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    region = started()
+    monkeypatch.setattr(working, "LARGEST", len(encode(region.record())) + 10)
+    region.render(job_of(A2))
+    region.grant(A1, A2)
+    region.advance(3)
+    assert (region.runtime.started, region.phases(A1)) == ([A1], ["Running"])
+    assert "RecordNotWritten" in region.health()
+    region.grant()
+    region.advance(3)
+    assert region.phases(A1) == []

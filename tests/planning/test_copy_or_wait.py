@@ -95,6 +95,19 @@ def test_a_region_that_is_near_and_free_is_taken_where_the_best_is_not_worth_its
     assert {region: reason.code for region, reason in decision.refused.items()} == {"eu": "NotEnoughFree", "us": "WaitNotCopy"}
 
 
+def test_no_more_than_four_runners_up_where_all_must_copy() -> None:
+    names = [f"r{at}" for at in range(7)]
+    snapshot = make_snapshot(
+        *(make_region(name, make_node()) for name in names),
+        jobs=[make_job(dataset={"name": "corpus-a"})],
+        links=[make_link("eu", name, 10, 0.0) for name in names],
+        datasets=[make_dataset()],
+    )
+    (decision,) = plan(snapshot, NOW)
+    assert isinstance(decision, Place)
+    assert [decision.chosen.region, *(one.region for one in decision.runners_up)] == names[:5]
+
+
 def test_jobs_placed_in_this_pass_are_waited_for_too() -> None:
     """eu is free by its report; what is placed there first lasts a day, so nobody waits for it because of what ends soon."""
     held = make_workload("old-a1", make_pod(node="n1"))

@@ -23,7 +23,9 @@ def store(tmp_path: Path) -> FileStore:
 @pytest.mark.parametrize("prefix", ["ds/imagenet", "ds/imagenet/", "/ds/imagenet"])
 def test_all_of_it_and_nothing_else_is_brought(store: FileStore, tmp_path: Path, prefix: str) -> None:
     assert fetch(store, prefix, tmp_path / "data") == Fetched(4, 7, 4, 7)
-    found = {str(file.relative_to(tmp_path / "data")): file.read_bytes() for file in (tmp_path / "data").rglob("*") if file.is_file()}
+    found = {
+        str(file.relative_to(tmp_path / "data")): file.read_bytes() for file in (tmp_path / "data").rglob("*") if file.is_file()
+    }
     assert found == {"part 0+ü.bin": b"", "part 1+ü.bin": b"\0", "part 2+ü.bin": b"\0\0", "deep/er/x": b"deep"}
 
 
