@@ -3,6 +3,7 @@
 `gpu.count` is per node, as every launcher counts. Only `job_id`, `gpu` and `image` must be given.
 """
 
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -270,6 +271,15 @@ class JobSpec(Model):
     """Labels for its objects."""
     pod_overlay: JsonObject = Field(default_factory=dict)
     """A partial pod template, merged last; refused unless the policy allows it."""
+
+    @model_validator(mode="after")
+    def _deadline_is_a_time(self) -> Self:
+        if self.deadline is not None:
+            try:
+                datetime.fromisoformat(self.deadline)
+            except ValueError:
+                raise ValueError("`deadline` is no time of the calendar") from None
+        return self
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

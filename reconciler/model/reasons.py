@@ -33,7 +33,6 @@ class Why(StrEnum):
     OVERLAY_NOT_ALLOWED = "{region} does not allow pod_overlay to set {field}"
     VETOED = "a person ruled out {region} for this job"
     PINNED_ELSEWHERE = "a person pinned this job to {pin}"
-    PRICE_TOO_HIGH = "{region}: {price} USD is above the limit of {limit} USD"
 
     # Not now.
     CORDONED = "{region} is cordoned"
@@ -47,8 +46,6 @@ class Why(StrEnum):
     CHOSEN = "{region} has the best score, {score}"
     ONLY_CHOICE = "{region} is the only region that can take it"
     PINNED = "a person pinned this job to {region}"
-    APPROVED = "a person approved {region}"
-    IMPOSSIBLE = "no region can ever run this as it is written"
     NO_REGION_HAS_MODEL = "no region has {wanted}; there are {have}{hint}"
     NO_NODE_LARGE_ENOUGH = "the largest fitting node anywhere has {largest} {resource}, the job asks for {wanted} on one"
     NO_CAPACITY = "every region that could run it is busy or out of reach"
@@ -61,18 +58,14 @@ class Why(StrEnum):
     APPROVAL_NEEDED = "the policy asks for approval ({rule}); merge branch {branch} into {into}"
     SUSPENDED = "suspend is true"
     HELD = "a person holds this job by `veto: all` in its placement"
-    LIMIT_EXCEEDED = "{field} is {value}, the policy allows {limit}"
     DECLINED = "its proposal was deleted unmerged; edit the job, or commit a placement for it to {into}"
     BRANCH_REFUSED = "the remote refuses branch {branch}: {message}"
-    POLICY_UNREADABLE = "policy.yaml has no valid version; nothing new is placed until it is mended"
     DUPLICATE_JOB = "two files name this job: {paths}"
     SPEC_BROKEN = "its file is broken; the last good version stays in force"
-    SPEC_MISSING = "its file is gone from the main branch"
     SOURCE_SUSPICIOUS = (
         "{gone} of {live} live jobs went from the main branch in one step; nothing is stopped until that is confirmed"
     )
     OVERRIDE_REFUSED = "the placement asks for {region}: {cause}"
-    ENDED = "it has ended; raise `rerun` to run it again"
     EDITED_AFTER_SUCCESS = "its spec changed after it had succeeded; raise `rerun` to run the new one"
     NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
 

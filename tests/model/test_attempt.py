@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reconciler.model.attempt import ENDED, HOLDS_GPUS, MAY_RUN, RENDERED, TABLE, Event, Illegal, Outcome, State, after
+from reconciler.model.attempt import ENDED, HOLDS_GPUS, MAY_RUN, RENDERED, TABLE, Event, Illegal, Needs, Outcome, State, after
 from tests.builders import NOW, make_attempt
 
 LEGAL = """
@@ -110,3 +110,7 @@ def test_changes_go_with_the_move() -> None:
     stopping = make_attempt().moved(Event.WITHDRAWN, NOW, outcome=Outcome.MOVED, final=True)
     assert (stopping.outcome, stopping.final, stopping.stopping_at) == (Outcome.MOVED, True, NOW)
     assert stopping.total_gpus == 8
+
+
+def test_what_is_not_asked_for_is_not_needed() -> None:
+    assert Needs() == Needs(gpus=0, cpu_milli=0, memory_bytes=0, disk_bytes=0)

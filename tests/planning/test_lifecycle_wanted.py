@@ -143,6 +143,20 @@ def test_held_for_a_person_until_rerun_is_raised() -> None:
     assert (after.phase, after.this_run) == (Phase.PENDING, ())
 
 
+def test_only_disruptions_are_counted_until_it_is_held() -> None:
+    policy = Policy.model_validate({"thresholds": {"reschedules": 2}})
+    for outcome in Outcome:
+        attempts = [make_attempt(number, State.STOPPED, outcome=outcome) for number in range(1, 4)]
+        held = outcome in (Outcome.DISRUPTED, Outcome.START_TIMEOUT, Outcome.REGION_LOST)
+        assert look(make_record(*attempts), policy=policy).phase is (Phase.HELD if held else Phase.PENDING)
+
+
+def test_added_again_before_it_had_an_attempt() -> None:
+    gone = look(make_record(), Intent(None))
+    back = look(gone, wants(make_spec()))
+    assert (gone.phase, back.phase, back.first_attempt, next_number(back)) == (Phase.CANCELLED, Phase.PENDING, 1, 1)
+
+
 def test_held_by_a_veto_or_a_declined_proposal() -> None:
     vetoed = look(make_record(placement=PlacementSeen(blob="b", veto=("eu", "all"))))
     assert vetoed.phase is Phase.HELD

@@ -92,23 +92,30 @@ def test_the_same_snapshot_gives_the_same_decisions_in_whatever_order_it_was_gat
 @some_worlds
 @given(numbers)
 def test_what_is_remembered_from_one_pass_to_the_next_changes_nothing(number: int) -> None:
-    """Reports, files and holdings change between the passes, region by region, and some do not."""
+    """Reports, files and holdings change between the passes, region by region and each for itself, and some do not."""
     rooms, rng = Rooms(), random.Random(number)
     snapshot = snapshot_of(number)
     for index in range(3):
-        assert plan(snapshot, NOW, rooms) == plan(snapshot, NOW)
+        decisions = plan(snapshot, NOW)
+        assert plan(snapshot, NOW, rooms) == decisions
         other = snapshot_of(rng.randrange(10**9))
-        news = {name: rng.choice((view, other.regions.get(name, view))) for name, view in snapshot.regions.items()}
-        held = as_holdings(snapshot, plan(snapshot, NOW)).regions
+        granted = as_holdings(snapshot, decisions).regions
         news = {
-            name: held[name] if view is snapshot.regions[name] and rng.random() < 0.5 else view for name, view in news.items()
+            name: _changed(view, other.regions.get(name, view), granted[name], rng) for name, view in snapshot.regions.items()
         }
-        cordoned = {name: _cordoned(view) if rng.random() < 0.1 else view for name, view in news.items()}
-        snapshot = replace(snapshot, regions=cordoned, pending=(*snapshot.pending, *_again(other.pending, index)))
+        snapshot = replace(snapshot, regions=news, pending=(*snapshot.pending, *_again(other.pending, index)))
 
 
-def _cordoned(view: RegionView) -> RegionView:
-    return replace(view, region=view.region.model_copy(update={"cordoned": True}))
+def _changed(view: RegionView, other: RegionView, granted: RegionView, rng: random.Random) -> RegionView:
+    """The region with another report, other holdings, another file, or none of these."""
+    what = rng.randrange(5)
+    if what == 0:
+        return replace(view, facts=other.facts, report_age_seconds=other.report_age_seconds)
+    if what == 1:
+        return replace(view, holdings=granted.holdings)
+    if what == 2:
+        return replace(view, region=other.region, holdings=other.holdings)
+    return other if what == 3 else view
 
 
 def _again(jobs: tuple[JobView, ...], index: int) -> list[JobView]:
