@@ -3,7 +3,6 @@
 import time
 from datetime import UTC, datetime
 
-
 _BOOT: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 

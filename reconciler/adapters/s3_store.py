@@ -211,7 +211,7 @@ class S3Store:
 
     @contextmanager
     def _asking(self, action: str, key: str = "", *, expect_object: bool = False) -> Iterator[None]:
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - see above
+        from botocore.exceptions import BotoCoreError, ClientError
 
         what = f"{action} {self._address(key)}"
         # `from None`: the original texts may hold what `_redacted` takes out.
@@ -224,14 +224,14 @@ class S3Store:
 
 
 def _default_factory(endpoint_url: str | None, region: str | None) -> ClientFactory:
-    from boto3.session import Session  # noqa: PLC0415 - see above
+    from boto3.session import Session
 
     session = Session()
     return lambda config: session.client("s3", endpoint_url=endpoint_url, region_name=region, config=config)
 
 
 def _config(*, attempts: int, read_seconds: int) -> "Config":
-    from botocore.config import Config  # noqa: PLC0415 - see above
+    from botocore.config import Config
 
     return Config(
         signature_version="s3v4",
@@ -262,8 +262,8 @@ def _answered(what: str, response: Mapping[str, Any], *, conditional: bool, expe
 
 def _unanswered(what: str, error: Exception) -> Exception:
     """Which error it is that no answer came: the network's (ask again later) or one of our settings (a person must act)."""
-    from botocore.exceptions import ConnectionError as NoConnection  # noqa: PLC0415 - see above
-    from botocore.exceptions import HTTPClientError  # noqa: PLC0415
+    from botocore.exceptions import ConnectionError as NoConnection
+    from botocore.exceptions import HTTPClientError
 
     text, name = _redacted(f"{what}: {error}"), type(error).__name__
     if "CERTIFICATE_VERIFY_FAILED" in text:

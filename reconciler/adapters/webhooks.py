@@ -131,9 +131,10 @@ class WebServer:
         return int(self._sockets[0].getsockname()[1])
 
     def stop(self) -> None:
-        """Answer what is under way, then end."""
+        """Answer what is under way, then end; nothing where it never listened."""
         self._server.should_exit = True
-        self._thread.join(10)
+        if self._thread.is_alive():
+            self._thread.join(10)
 
     def _serve(self) -> None:
         try:

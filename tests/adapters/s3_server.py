@@ -142,7 +142,7 @@ def changing_headers(change: Callable[[str, dict[str, str]], dict[str, str]]) ->
 @contextmanager
 def serving(app: App, ssl_context: Any = None) -> Iterator[str]:
     """Serve an application on a free port of loopback, a thread a request; yields its URL."""
-    from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415 - children of the races do without
+    from werkzeug.serving import WSGIRequestHandler, make_server
 
     class Quiet(WSGIRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -164,7 +164,7 @@ def serving(app: App, ssl_context: Any = None) -> Iterator[str]:
 
 def moto_app() -> App:
     """moto's S3, as an application. Its buckets live as long as this program."""
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app  # noqa: PLC0415
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
     return DomainDispatcherApplication(create_backend_app)
 
@@ -178,13 +178,13 @@ def client_factory(url: str, **settings: Any) -> ClientFactory:
 @cache
 def _session() -> Any:
     """One for all tests: it keeps the descriptions of the API that it has read, which takes 0.2 s."""
-    from boto3.session import Session  # noqa: PLC0415
+    from boto3.session import Session
 
     return Session()
 
 
 def make_bucket(url: str, name: str) -> None:
-    from botocore.config import Config  # noqa: PLC0415
+    from botocore.config import Config
 
     with closing(client_factory(url)(Config())) as client:
         client.create_bucket(Bucket=name)

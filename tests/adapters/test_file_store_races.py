@@ -145,7 +145,7 @@ def die_at(folder: Path, line: int, key: str, etag: str) -> int:
 
 @pytest.mark.slow
 def test_writers_killed_at_random_leave_only_whole_objects(folder: Path) -> None:
-    lot, store = random.Random(20), FileStore(folder)  # noqa: S311 - not for secrets
+    lot, store = random.Random(20), FileStore(folder)
     killed = 0
     while killed < 40:
         with program("write-on", str(folder)) as one, program("write-on", str(folder)) as two:

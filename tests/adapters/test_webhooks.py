@@ -25,7 +25,7 @@ def digest(secret: str, body: bytes, algorithm: str = "sha256") -> str:
 
 PROOFS: dict[str, Callable[[str, bytes], Headers]] = {
     "github": lambda secret, body: {"X-Hub-Signature-256": f"sha256={digest(secret, body)}"},
-    "gitlab": lambda secret, body: {"X-Gitlab-Token": secret},
+    "gitlab": lambda secret, _: {"X-Gitlab-Token": secret},
     "gitea": lambda secret, body: {"X-Gitea-Signature": digest(secret, body)},
     "forgejo": lambda secret, body: {"X-Forgejo-Signature": digest(secret, body)},
     "generic": lambda secret, body: {"X-Signature": f"sha256={digest(secret, body)}"},
@@ -100,13 +100,13 @@ def spoilt(headers: Headers, change: Callable[[str], str]) -> Headers:
 
 
 WRONG: dict[str, Callable[[str], Headers]] = {
-    "no proof": lambda sender: {},
-    "an empty proof": lambda sender: spoilt(PROOFS[sender](SECRET, BODY), lambda value: ""),
+    "no proof": lambda _: {},
+    "an empty proof": lambda sender: spoilt(PROOFS[sender](SECRET, BODY), lambda _: ""),
     "another secret": lambda sender: PROOFS[sender]("another", BODY),
     "an empty secret": lambda sender: PROOFS[sender]("", BODY),
     "a proof that is cut": lambda sender: spoilt(PROOFS[sender](SECRET, BODY), lambda value: value[:-1]),
     "a proof with more behind it": lambda sender: spoilt(PROOFS[sender](SECRET, BODY), lambda value: value + "0"),
-    "the secret itself as the proof of a signer": lambda sender: {"X-Hub-Signature-256": SECRET, "X-Signature": SECRET},
+    "the secret itself as the proof of a signer": lambda _: {"X-Hub-Signature-256": SECRET, "X-Signature": SECRET},
     "letters that are no ASCII": lambda sender: spoilt(PROOFS[sender](SECRET, BODY), lambda value: "é" + value),
     "the proof of another kind of sender": lambda sender: PROOFS["gitea" if sender == "github" else "github"](SECRET, BODY),
 }
@@ -267,8 +267,9 @@ def test_an_address_that_is_taken_is_an_error_at_the_start() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = WebServer(application([SECRET], lambda: None, lambda: (True, {})), "127.0.0.1", port)
-        with pytest.raises(OSError, match=f"127.0.0.1:{port}"):
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"):
             server.start()
+        server.stop()
 
 
 def test_a_server_that_was_stopped_listens_no_more() -> None:

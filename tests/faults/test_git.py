@@ -14,7 +14,8 @@ from reconciler.hub.loop import HubLoop
 from reconciler.model.record import Phase
 from tests.builders import TEAM, make_nodes
 from tests.githttp import install_hook, run_git
-from tests.hub.rig import Rig, job_file, running, succeeded
+from tests.hub.rig import Rig
+from tests.hub.words import job_file, running, succeeded
 from tests.waiting import until
 
 SECRET = "of-the-forge"

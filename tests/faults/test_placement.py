@@ -40,6 +40,10 @@ VARIANTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"datasets.corpus-a.size_gb": 0},
         {"in": "us", "copies_gb": 0, "starts_in": "0 s", "price_usd": "unknown"},
     ),
+    "nothing to copy, and no link that anybody has measured": (
+        {"datasets.corpus-a.size_gb": 0, "links.0.gbit_per_second": None},
+        {"in": "us", "copies_gb": 0, "starts_in": "0 s"},
+    ),
     "a link whose bandwidth nobody knows": (
         {"links.0.gbit_per_second": None},
         WAITS | {"others": {"us": {"code": "DataUnreachable", "cause": "the bandwidth of the link from eu is not known"}}},

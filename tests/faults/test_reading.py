@@ -112,8 +112,9 @@ def test_a_read_that_breaks_off_at_any_moment_neither_starts_nor_ends_anything(n
 
 def test_there_is_no_stream_to_follow() -> None:
     """Nothing can be lost between a list and a watch where there is no watch: the port to the cluster has none."""
-    asks = {name for name in vars(Cluster) if not name.startswith("_")}
-    assert asks == {"read", "patch", "delete", "log_tail", "read_record", "write_record"}
+    asks = [name for name in vars(Cluster) if not name.startswith("_")]
+    assert "read" in asks
+    assert not [name for name in asks if any(word in name for word in ("watch", "stream", "follow", "subscribe"))]
     region = started()
     reads = region.wire.requests.count("read")
     region.advance(10)

@@ -1,6 +1,5 @@
 """What people of good or ill will put into files: YAML in a field, paths out of the folder, credentials."""
 
-import os
 import tracemalloc
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from tests.builders import TEAM
 from tests.faults.bytes_in_git import commit_bytes
 from tests.faults.go_reader import KUBECTL, main_in_go
 from tests.githttp import run_git
-from tests.hub.rig import Rig, job_file
+from tests.hub.rig import Rig
+from tests.hub.words import job_file
 from tests.rendering.builders import main_of, rendering
 
 PATH = f"jobs/{TEAM}/llm-a.yaml"
@@ -39,7 +39,10 @@ ID_LINE = r'job_id: "a\n---\napiVersion: v1\nkind: Secret"'
 
 @pytest.mark.parametrize(
     ("text", "place"),
-    [(JOB.replace("image: reg.example.com:5000/team/train:1.4", IMAGE_LINE), (3, 8)), (JOB.replace("job_id: llm-a", ID_LINE), (1, 9))],
+    [
+        (JOB.replace("image: reg.example.com:5000/team/train:1.4", IMAGE_LINE), (3, 8)),
+        (JOB.replace("job_id: llm-a", ID_LINE), (1, 9)),
+    ],
     ids=["an image", "an id"],
 )
 def test_a_field_that_would_become_yaml_is_refused_where_it_stands(text: str, place: tuple[int, int]) -> None:
@@ -48,7 +51,7 @@ def test_a_field_that_would_become_yaml_is_refused_where_it_stands(text: str, pl
     assert [(one.code, one.line, one.column) for one in refused.value.problems] == [("BadPattern", *place)]
 
 
-def test_even_past_the_schema_an_image_stays_one_value_for_a_reader_main_in_go() -> None:
+def test_even_past_the_schema_an_image_stays_one_value_for_a_reader_in_go() -> None:
     image = yaml.safe_load(IMAGE_LINE)["image"]
     spec = JobSpec.model_construct(**{**dict(spec_of(JOB)), "image": image})
     manifest = render_job(rendering(spec, attempt="llm-a-000000-a1", run_hash="0" * 64))
@@ -133,9 +136,8 @@ def told_anywhere(rig: Rig) -> str:
 @pytest.mark.parametrize("edited", [False, True], ids=["a new job", "an edit of a job that runs"])
 @pytest.mark.parametrize("case", SECRETS)
 def test_a_credential_is_refused_and_repeated_nowhere(
-    rig: Rig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, case: str, edited: bool
+    rig: Rig, capsys: pytest.CaptureFixture[str], case: str, edited: bool
 ) -> None:
-    monkeypatch.setenv("GIT_TRACE", "0")
     lines, secret, place = SECRETS[case]
     before = rig.placed(gpus=8) if edited else None
     commit_bytes(rig, {PATH: JOB + lines})
@@ -154,14 +156,13 @@ def test_a_credential_is_refused_and_repeated_nowhere(
     for text in (told_anywhere(rig), log.out, log.err, str(health_of(loop)), str(problem)):
         assert secret not in text
     assert secret in (rig.text("main", PATH) or ""), "it was there to be found"
-    assert os.environ["GIT_TRACE"] == "0"
 
 
 def test_a_reference_is_the_way_to_give_one(rig: Rig) -> None:
     commit_bytes(rig, {PATH: JOB + "secrets: [{name: hf-token, key: token, env: HF_TOKEN}]\n"})
     rig.settle()
     assert rig.rejected() == []
-    assert rig.record().phase in (Phase.STARTING, Phase.IMPOSSIBLE)
+    assert rig.record().phase is Phase.STARTING
     manifest = render_job(rendering(spec_of(JOB + "secrets: [{name: hf-token, key: token, env: HF_TOKEN}]\n")))
     variables = {one["name"]: one for one in main_of(manifest)["env"]}
     assert variables["HF_TOKEN"]["valueFrom"]["secretKeyRef"] == {"name": "hf-token", "key": "token"}

@@ -5,7 +5,8 @@ import pytest
 from reconciler.model.record import Phase
 from tests.builders import TEAM
 from tests.faults.bytes_in_git import commit_bytes
-from tests.hub.rig import Rig, job_file
+from tests.hub.rig import Rig
+from tests.hub.words import job_file
 
 JOB = """\
 job_id: llm-a

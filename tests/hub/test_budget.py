@@ -4,7 +4,7 @@ import pytest
 
 from reconciler.hub.budget import PushBudget
 from reconciler.model.policy import Intervals
-from tests.hub.rig import ManualClock
+from tests.hub.doors import ManualClock
 
 EIGHT = Intervals(push_seconds=8, push_burst=3)
 

@@ -8,7 +8,7 @@ import pytest
 from reconciler.hub.closed import RETRY_SECONDS, ClosedBranches
 from reconciler.hub.ledger import Refusal
 from tests.builders import NOW
-from tests.hub.rig import ManualClock
+from tests.hub.doors import ManualClock
 
 EU, US, AP = "region/eu", "region/us", "region/ap"
 Words = dict[str, str]

@@ -9,7 +9,8 @@ from reconciler.hub.cycle import Ended
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.record import Phase
 from tests.builders import TEAM, make_nodes
-from tests.hub.rig import Rig, failed, job_file, region_file, running, stopped, succeeded
+from tests.hub.rig import Rig
+from tests.hub.words import failed, job_file, region_file, running, stopped, succeeded
 
 PROPOSAL = f"proposals/{TEAM}/llm-a"
 FILE = f"{TEAM}/llm-a.yaml"

@@ -12,7 +12,9 @@ from reconciler.model.grants import report_key
 from reconciler.model.record import Phase
 from reconciler.ports import Transient
 from tests.builders import TEAM, make_nodes
-from tests.hub.rig import FILES, Rig, failed, pod, region_file, running, runs, stopped, work
+from tests.hub.live import runs
+from tests.hub.rig import Rig
+from tests.hub.words import FILES, failed, pod, region_file, running, stopped, work
 
 
 @pytest.fixture
@@ -65,6 +67,7 @@ def test_a_job_runs_to_its_end_and_never_again(rig: Rig) -> None:  # JL-1
     assert rig.live["eu"].cluster.read().workloads == []
 
 
+@pytest.mark.slow
 def test_all_pods_of_a_job_on_several_nodes_run_and_end_together(rig: Rig) -> None:
     programs(rig, "llm-a", runs(10))
     rig.job(nodes=2)
@@ -74,6 +77,7 @@ def test_all_pods_of_a_job_on_several_nodes_run_and_end_together(rig: Rig) -> No
     assert len(starts(rig)) == 2
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_is_tried_again_as_often_as_it_says(rig: Rig) -> None:
     programs(rig, "llm-a", runs(3, code=4))
     rig.job(retries=2)
@@ -111,6 +115,7 @@ def test_an_edit_stops_the_old_program_before_it_starts_the_new_one(rig: Rig) ->
     assert starts(rig) == [one.name for one in rig.record().attempts]
 
 
+@pytest.mark.slow
 def test_a_job_that_is_removed_is_stopped_and_its_objects_go(rig: Rig) -> None:
     rig.job("other", gpus=1)
     rig.job()
@@ -125,6 +130,7 @@ def test_a_job_that_is_removed_is_stopped_and_its_objects_go(rig: Rig) -> None:
     ] == []
 
 
+@pytest.mark.slow
 def test_an_object_that_somebody_deletes_is_not_started_again_under_its_name(rig: Rig) -> None:
     rig.job()
     rig.run_until(lambda: phase(rig) is Phase.RUNNING)
@@ -140,6 +146,7 @@ def test_an_object_that_somebody_deletes_is_not_started_again_under_its_name(rig
 # ---- time ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_job_ends_at_its_run_time_and_is_not_tried_again(rig: Rig) -> None:
     rig.job(max_runtime_seconds=60, retries=5)
     rig.run_until(lambda: phase(rig) is Phase.RUNNING)
@@ -167,6 +174,7 @@ def test_the_hub_steps_in_where_a_region_does_not_end_a_run(told: Rig) -> None:
     assert told.record().phase is Phase.FAILED
 
 
+@pytest.mark.slow
 def test_waiting_does_not_count_as_run_time(rig: Rig) -> None:  # JL-9
     rig.job(max_runtime_seconds=100)
     rig.run_until(lambda: phase(rig) is Phase.RUNNING)
@@ -205,6 +213,7 @@ def test_a_job_that_cannot_start_gives_its_gpus_back_after_the_time_out_and_is_t
     assert not told.record().attempts[0].counts_as_failure
 
 
+@pytest.mark.slow
 def test_an_image_that_cannot_be_pulled_fails_the_job_and_is_not_tried_elsewhere(tmp_path: Path) -> None:  # JL-5
     rig = Rig(tmp_path)
     rig.alive("eu", "us", images=("reg.example.com:5000/team/train:*",))
@@ -225,6 +234,7 @@ def test_an_image_that_cannot_be_pulled_fails_the_job_and_is_not_tried_elsewhere
 # ---- what ends when -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_while_pods_still_end_the_gpus_are_held_and_nothing_new_starts(rig: Rig) -> None:  # JL-7
     """One of two pods fails; the other needs half a minute to end. Until then the attempt is failing, not failed."""
     programs(rig, "llm-a", runs(stop=30))
@@ -320,8 +330,8 @@ def test_what_is_being_stopped_still_holds_its_gpus(told: Rig) -> None:
 # ---- reports that are half, old or missing ------------------------------------------------------------------------
 
 HALVES = {
-    "zero bytes": lambda body: b"",
-    "an empty object": lambda body: b"{}",
+    "zero bytes": lambda _: b"",
+    "an empty object": lambda _: b"{}",
     "a report cut at 60 per cent": lambda body: body[: len(body) * 6 // 10],
     "another schema": lambda body: body.replace(b'"schema_version":1', b'"schema_version":9'),
     "the report of another region": lambda body: body.replace(b'"region":"eu"', b'"region":"us"'),
@@ -349,6 +359,7 @@ def test_half_a_report_never_reads_as_nothing_runs_here(told: Rig, half: Any) ->
     assert told.attempt() == before
 
 
+@pytest.mark.slow
 def test_a_region_that_falls_silent_gets_nothing_new_and_loses_nothing(rig: Rig) -> None:
     rig.job()
     rig.run_until(lambda: phase(rig) is Phase.RUNNING)
@@ -382,6 +393,7 @@ def test_a_hub_that_was_away_for_hours_finds_everything_where_it_was(rig: Rig) -
     assert rig.live[before.region].running() == [before.name]
 
 
+@pytest.mark.slow
 def test_a_store_that_fails_now_and_then_changes_nothing(rig: Rig) -> None:
     rig.job()
     rig.run_until(lambda: phase(rig) is Phase.RUNNING)
@@ -395,6 +407,7 @@ def test_a_store_that_fails_now_and_then_changes_nothing(rig: Rig) -> None:
     assert rig.attempt() == before
 
 
+@pytest.mark.slow
 def test_an_agent_that_starts_anew_goes_on_and_nothing_is_started_twice(rig: Rig) -> None:
     rig.job()
     rig.run_until(lambda: phase(rig) is Phase.RUNNING)

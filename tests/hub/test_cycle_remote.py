@@ -13,7 +13,8 @@ from reconciler.model.record import Phase
 from reconciler.ports import Refused, Transient
 from tests.builders import TEAM, make_nodes
 from tests.githttp import GitServer, install_hook, serving
-from tests.hub.rig import FILES, Rig, job_file, region_file, stopped, succeeded
+from tests.hub.rig import Rig
+from tests.hub.words import FILES, job_file, region_file, stopped, succeeded
 
 NAMES_EU = """while read old new ref; do
   [ $ref = refs/heads/region/eu ] && { echo "region/eu is frozen until Monday" >&2; exit 1; }
@@ -101,9 +102,9 @@ def test_a_region_that_the_remote_refuses_gets_nothing_and_the_others_go_on(rig:
     assert "the remote refuses branch region/eu" in rig.page()
 
 
-@pytest.mark.parametrize(("name", "script"), HOOKS.values(), ids=HOOKS)
-def test_a_region_that_was_refused_recovers_when_the_remote_takes_it_again(rig: Rig, name: str, script: str) -> None:
-    hook(rig, script, name)
+@pytest.mark.parametrize("script", [NAMES_EU, MUTE_EU], ids=["a hook that names the branch", "a hook that names none"])
+def test_a_region_that_was_refused_recovers_when_the_remote_takes_it_again(rig: Rig, script: str) -> None:
+    hook(rig, script)
     only_in(rig, "eu", "for-eu")
     rig.settle()
     after(rig, RETRY_SECONDS / 2)
@@ -112,7 +113,7 @@ def test_a_region_that_was_refused_recovers_when_the_remote_takes_it_again(rig: 
     since = rig.hub_file().refusals[0].since
     after(rig, RETRY_SECONDS + 1)
     assert rig.hub_file().refusals[0].since == since, "it is told since when"
-    hook(rig, None, name)
+    hook(rig, None)
     after(rig, RETRY_SECONDS + 1)
     assert rig.record("for-eu").phase is Phase.STARTING
     assert rig.granted("eu") == rig.manifests("eu")
@@ -144,6 +145,7 @@ def test_an_attempt_that_ends_in_a_refused_region_is_recorded_and_its_manifest_w
     assert rig.manifests("eu") == []
 
 
+@pytest.mark.slow
 def test_with_a_push_budget_and_a_hook_that_names_nothing_the_others_still_get_through(rig: Rig) -> None:
     rig.put({"reconciler.yaml": "intervals: {push_seconds: 10, push_burst: 1}\n", "regions/ap.yaml": region_file("ap")})
     rig.settle()
@@ -288,7 +290,7 @@ def test_our_own_commits_lead_to_one_look_and_then_to_rest(local: Rig) -> None: 
 def test_heartbeats_make_no_commits(local: Rig) -> None:
     local.placed()
     pushes, tips = len(local.git.pushes), local.tips()
-    for _ in range(30):
+    for _ in range(12):
         local.clock.seconds += 10
         local.tell_again("eu")
         local.tell_again("us")
@@ -431,7 +433,7 @@ def test_a_hub_that_slept_through_a_takeover_stands_by_and_its_late_writes_fail(
 def test_two_hubs_that_both_think_they_lead_publish_each_decision_once(local: Rig) -> None:
     """A lease only spares work: pushes and grants are compare-and-swap of their own."""
     local.placed("runs", gpus=1)
-    git, second = local.another_hub()
+    _, second = local.another_hub()
     second._leadership._valid_until, second._leadership._held = 1e9, local.hub_lease().model_copy(update={"term": 2})
     local.job("new", gpus=1)
     local.git.before_push.append(second.cycle)

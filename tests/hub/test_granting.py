@@ -16,7 +16,8 @@ from reconciler.model.policy import Limits, Policy
 from reconciler.model.record import JobRecord
 from reconciler.ports import Conflict, Refused, Transient
 from tests.builders import TEAM, make_attempt, make_record, make_report, make_spec
-from tests.hub.rig import FaultyStore, work
+from tests.hub.doors import FaultyStore
+from tests.hub.words import work
 
 KEY = grants_key("eu")
 

@@ -9,7 +9,7 @@ from reconciler.adapters.file_store import FileStore
 from reconciler.hub.leader import Leadership
 from reconciler.model.grants import HUB_LEASE_KEY, HubLease
 from reconciler.ports import Conflict, Refused, Transient
-from tests.hub.rig import FaultyStore, ManualClock
+from tests.hub.doors import FaultyStore, ManualClock
 
 SECONDS = 15.0
 

@@ -1,5 +1,6 @@
 """The hub's loop with real threads: one cycle at a time, no wake-up lost, no error that ends it, and a clean end."""
 
+import http.client
 import json
 import os
 import signal
@@ -10,8 +11,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -21,7 +20,8 @@ from reconciler.hub.loop import BACK_OFF_SECONDS, HubLoop, Wakeups
 from reconciler.ports import Refused, Transient
 from tests.builders import TEAM
 from tests.githttp import install_hook, run_git
-from tests.hub.rig import FILES, Rig, job_file
+from tests.hub.rig import Rig
+from tests.hub.words import FILES, job_file
 from tests.waiting import until
 
 FOREVER = 3600.0
@@ -350,6 +350,16 @@ class Program:
         return code
 
 
+def asked(port: object, method: str, path: str, headers: dict[str, str]) -> tuple[int, dict[str, object]]:
+    connection = http.client.HTTPConnection("127.0.0.1", int(str(port)), timeout=20)
+    try:
+        connection.request(method, path, b"{}", headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
 @contextmanager
 def program(rig: Rig, *arguments: str, **environment: str) -> Iterator[Program]:
     places = ["--repo", rig.url, "--store", f"file://{rig.folder / 'store'}", "--poll", "0.2"]
@@ -395,22 +405,15 @@ def test_the_program_is_woken_by_a_webhook_and_tells_how_it_is(tmp_path: Path) -
         rig.job()
 
         def post(token: str) -> int:
-            asked = Request(f"http://127.0.0.1:{port}/webhooks/gitlab", b"{}", {"X-Gitlab-Token": token}, method="POST")
-            try:
-                with urlopen(asked, timeout=20) as answer:
-                    return int(answer.status)
-            except HTTPError as error:
-                error.close()
-                return error.code
+            return asked(port, "POST", "/webhooks/gitlab", {"X-Gitlab-Token": token})[0]
 
         assert post("wrong") == 401
         assert post("old") == post("new") == 202
         until(lambda: rig.granted("eu"), 60)
 
         def healthy() -> dict[str, object] | None:
-            with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=20) as answer:
-                said = json.loads(answer.read())
-            return said if said["published"] >= 2 else None
+            status, said = asked(port, "GET", "/healthz", {})
+            return said if status == 200 and said["published"] >= 2 else None  # type: ignore[operator]
 
         assert until(healthy)["failures_in_a_row"] == 0
         assert hub.end(signal.SIGTERM) == 0

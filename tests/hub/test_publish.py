@@ -13,7 +13,8 @@ from reconciler.model.policy import Branches
 from reconciler.model.record import Phase
 from reconciler.ports import RefUpdate
 from tests.builders import NOW, TEAM
-from tests.hub.rig import FILES, REPO_URL, Rig, job_file, region_file, succeeded
+from tests.hub.rig import REPO_URL, Rig
+from tests.hub.words import FILES, job_file, region_file, succeeded
 
 BRANCHES = Branches()
 

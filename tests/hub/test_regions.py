@@ -13,7 +13,8 @@ from reconciler.model.grants import report_key
 from reconciler.model.report import Health
 from reconciler.ports import Refused, Transient
 from tests.builders import NOW, make_nodes, make_report
-from tests.hub.rig import FaultyStore, ManualClock, running
+from tests.hub.doors import FaultyStore, ManualClock
+from tests.hub.words import running
 
 NAMES = ("eu", "us")
 
@@ -114,16 +115,16 @@ def whole(world: World) -> bytes:
 
 
 HALF: dict[str, tuple[Any, str]] = {  # OS-7
-    "zero bytes": (lambda body: b"", "broken at its beginning"),
-    "an empty object": (lambda body: b"{}", "broken at region"),
+    "zero bytes": (lambda _: b"", "broken at its beginning"),
+    "an empty object": (lambda _: b"{}", "broken at region"),
     "cut at 60 per cent": (lambda body: body[: len(body) * 6 // 10], "broken at its beginning"),
     "cut before its last bracket": (lambda body: body[:-1], "broken at its beginning"),
     "an unknown schema": (lambda body: body.replace(b'"schema_version":1', b'"schema_version":9'), "broken at schema_version"),
     "no workloads at all": (lambda body: body.replace(b'"workloads":[],', b""), "broken at workloads"),
     "no nodes at all": (lambda body: body[: body.index(b'"nodes"')] + body[body.index(b'"workloads"') :], "broken at nodes"),
     "a field that nobody knows": (lambda body: body.replace(b'"workloads"', b'"x":1,"workloads"'), "broken at x"),
-    "no text at all": (lambda body: b"\xff\xfe\x00", "broken at its beginning"),
-    "null": (lambda body: b"null", "broken at its beginning"),
+    "no text at all": (lambda _: b"\xff\xfe\x00", "broken at its beginning"),
+    "null": (lambda _: b"null", "broken at its beginning"),
     "a number for a name": (lambda body: body.replace(b'"incarnation":"one"', b'"incarnation":1'), "broken at incarnation"),
 }
 

@@ -23,7 +23,7 @@ from reconciler.model.record import JobRecord, Phase
 from reconciler.planning.lifecycle import NOTHING_SEEN
 from tests.builders import NOW, TEAM, make_attempt, make_nodes, make_record, make_report, make_spec
 from tests.hub.main_branch import Main
-from tests.hub.rig import failed, job_file, pod, region_file, running, stopped, succeeded, work
+from tests.hub.words import failed, job_file, pod, region_file, running, stopped, succeeded, work
 
 JOBS = ("llm-a", "llm-b", "llm-c")
 REGIONS = ("eu", "us")
@@ -104,41 +104,56 @@ class Life:
         return [record.current for record in self.records.values() if record.current is not None]
 
     def happen(self, what: int, which: int, how: int) -> None:
-        job_id, region = JOBS[which % 3], REGIONS[which % 2]
-        match what:
-            case 0:
-                self.now += timedelta(seconds=(0, 1, 14, 15, 16, 30, 61, 299, 301, 500, 899, 900, 901, 4000)[how % 14])
-            case 1:
-                for attempt in self.current():
-                    if attempt.region == region:
-                        self.report(region, SAYS[how % len(SAYS)](attempt.name))
-            case 2:
-                fields, path = FIELDS[how % len(FIELDS)], f"jobs/{TEAM}/{job_id}.yaml"
-                if fields is not None:
-                    self.put(path, job_file(job_id, **fields))
-                elif path in self.main.entries:
-                    self.main.remove(path)
-            case 3:  # the grants are written, and the region acts on them
-                self.version += 1
-                self.withdrawn_at = {one.name: self.version for one in self.current() if one.state is State.STOPPING}
-                for name in REGIONS:
-                    self.report(name, *(stopped(one.name) for one in self.current() if one.region == name and how % 2))
-            case 4:
-                self.put("policy.yaml", POLICIES[how % len(POLICIES)])
-            case 5:
-                self.person(JobKey(TEAM, job_id), how)
-            case 6:
-                errors = {f"manifests/{TEAM}/{one.name}.yaml": "bad" for one in self.current() if one.region == region}
-                self.report(region, sync_errors=errors)
-            case 7:
-                self.ages[region] = (None, 100.0, 1.0)[how % 3]
-                self.closed = how % 4 == 3
-            case 8:
-                self.put(f"jobs/{TEAM}/{job_id}.yaml", "job_id: [\n")
-            case _:  # the caches vanish, and what is read again is equal but not the same
-                self.records = {key: JobRecord.model_validate_json(written(record)) for key, record in self.records.items()}
+        """Something happens: `what` of those below, to the job or region `which`, in the manner `how`."""
+        kinds = (self.time_passes, self.regions_tell, self.people_edit, self.grants_are_acted_upon, self.policy_changes)
+        others = (self.placements_change, self.engines_refuse, self.regions_fall_silent, self.files_break, self.caches_vanish)
+        (*kinds, *others)[what](which, how)
 
-    def person(self, key: JobKey, how: int) -> None:
+    def time_passes(self, _: int, how: int) -> None:
+        self.now += timedelta(seconds=(0, 1, 14, 15, 16, 30, 61, 299, 301, 500, 899, 900, 901, 4000)[how % 14])
+
+    def regions_tell(self, which: int, how: int) -> None:
+        for attempt in self.current():
+            if attempt.region == REGIONS[which % 2]:
+                self.report(attempt.region, SAYS[how % len(SAYS)](attempt.name))
+
+    def people_edit(self, which: int, how: int) -> None:
+        fields, path = FIELDS[how % len(FIELDS)], self.path(which)
+        if fields is not None:
+            self.put(path, job_file(JOBS[which % 3], **fields))
+        elif path in self.main.entries:
+            self.main.remove(path)
+
+    def grants_are_acted_upon(self, _: int, how: int) -> None:
+        self.version += 1
+        self.withdrawn_at = {one.name: self.version for one in self.current() if one.state is State.STOPPING}
+        for name in REGIONS:
+            self.report(name, *(stopped(one.name) for one in self.current() if one.region == name and how % 2))
+
+    def policy_changes(self, _: int, how: int) -> None:
+        self.put("policy.yaml", POLICIES[how % len(POLICIES)])
+
+    def engines_refuse(self, which: int, _: int) -> None:
+        region = REGIONS[which % 2]
+        errors = {f"manifests/{TEAM}/{one.name}.yaml": "bad" for one in self.current() if one.region == region}
+        self.report(region, sync_errors=errors)
+
+    def regions_fall_silent(self, which: int, how: int) -> None:
+        self.ages[REGIONS[which % 2]] = (None, 100.0, 1.0)[how % 3]
+        self.closed = how % 4 == 3
+
+    def files_break(self, which: int, _: int) -> None:
+        self.put(self.path(which), "job_id: [\n")
+
+    def caches_vanish(self, _: int, __: int) -> None:
+        """What is read again is equal, but not the same object."""
+        self.records = {key: JobRecord.model_validate_json(written(record)) for key, record in self.records.items()}
+
+    def path(self, which: int) -> str:
+        return f"jobs/{TEAM}/{JOBS[which % 3]}.yaml"
+
+    def placements_change(self, which: int, how: int) -> None:
+        key = JobKey(TEAM, JOBS[which % 3])
         said = self.written.get(key)
         if said is None or key not in self.records:
             return

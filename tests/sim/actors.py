@@ -226,7 +226,7 @@ class AgentActor:
         region = self.region
         self.agent = Agent(
             region=region.name,
-            cluster=FaultyCluster(region.cluster, self.fuse),
+            cluster=FaultyCluster(lambda: region.cluster, self.fuse),
             engine=self.engine,
             store=FaultyStore(region.place.store, self.fuse, region.place.past),
             clock=region.clock,

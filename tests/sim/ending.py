@@ -125,15 +125,27 @@ def _of_finished(world: World, record: JobRecord, fields: Fields, where: str) ->
         yield f"{where}; rerun {fields.get('rerun')} was asked for, {record.rerun} was done"
     if record.phase is Phase.FAILED and last.run_hash != record.run_hash:
         yield f"{where}, and its new spec was never tried"
-    if last.run_hash == record.run_hash and record.phase is not _dictated(fields):
+    counted = sum(attempt.counts_as_failure for attempt in record.this_run)
+    # What failed before an edit counts in the same run.
+    edited = len({attempt.run_hash for attempt in record.this_run}) > 1
+    used_up = edited and counted > fields.get("retries", 0)
+    if (
+        last.run_hash == record.run_hash
+        and record.phase is not _dictated(fields)
+        and not (record.phase is Phase.FAILED and used_up)
+    ):
         yield f"{where}; its program dictates {_dictated(fields)}"
     if record.phase is Phase.SUCCEEDED and not _ran_well(world, last):
         yield f"{where}; the runs of {last.name}: {world.witness.of_attempt(last.name)}"
     out_of_time = record.why is not None and record.why.code == code_of(Why.DEADLINE_EXCEEDED)
-    if record.phase is Phase.FAILED and not last.final and not out_of_time:
-        counted = sum(attempt.counts_as_failure for attempt in record.this_run)
-        if counted != fields.get("retries", 0) + 1 and "edited" not in world.person.did[record.key]:
-            yield f"{where} after {counted} failures"
+    if (
+        record.phase is Phase.FAILED
+        and not last.final
+        and not out_of_time
+        and counted != fields.get("retries", 0) + 1
+        and not edited
+    ):
+        yield f"{where} after {counted} failures"
 
 
 def _dictated(fields: Fields) -> Phase:

@@ -54,24 +54,30 @@ FAIR = Weather()
 @dataclass(slots=True)
 class _Armed:
     kind: str
+    on: str
     writes_left: int
     after: bool
     steps: int
 
 
 class Fuse:
-    """Where an actor's next writes meet what was armed: `kill`, `pause` (others go on for some steps), `fail` or `lose`."""
+    """Where an actor's next writes meet what was armed.
 
-    def __init__(self, seed: str, pause: Callable[[int], None]) -> None:
+    `kill`: it dies there. `pause`: the others go on for some steps. `lose`: it gets no answer. `delay`: it gets no answer, and
+    the request arrives after so many of the world's acts.
+    """
+
+    def __init__(self, seed: str, pause: Callable[[int], None], delay: Callable[[int, Callable[[], object]], None]) -> None:
         self.seed = seed
         self.weather = FAIR
         self._pause = pause
+        self._delay = delay
         self._armed: list[_Armed] = []
         self._asked: Counter[str] = Counter()
 
-    def arm(self, kind: str, at: int, *, after: bool, steps: int = 0) -> None:
-        """Let it happen at the write number `at` from now, counted from 0."""
-        self._armed.append(_Armed(kind, at, after, steps))
+    def arm(self, kind: str, at: int, *, after: bool = False, steps: int = 0, on: str = "") -> None:
+        """Let it happen at the write number `at` from now, counted from 0, of those whose name begins with `on`."""
+        self._armed.append(_Armed(kind, on, at, after, steps))
 
     def clear(self) -> None:
         """Nothing is armed any more, and the weather is fair."""
@@ -81,7 +87,10 @@ class Fuse:
     def write(self, what: str, write: Callable[[], T], *, far: bool = True) -> T:
         """Do it, unless something happens before; and then whatever happens after. `far`: not in the actor's own region."""
         self._reach(what, far=far)
-        armed = self._due()
+        armed = self._due(what)
+        if armed is not None and armed.kind == "delay":
+            self._delay(armed.steps, write)
+            raise Transient(f"{what}: no answer in time")
         if armed is not None and not armed.after:
             self._burn(armed, what)
         if self.drawn(what, self.weather.fails):
@@ -113,9 +122,9 @@ class Fuse:
         self._asked[what] += 1
         return Random(f"{self.seed} {what} {self._asked[what]}").random()
 
-    def _due(self) -> _Armed | None:
+    def _due(self, what: str) -> _Armed | None:
         for armed in self._armed:
-            armed.writes_left -= 1
+            armed.writes_left -= what.startswith(armed.on)
         due = next((armed for armed in self._armed if armed.writes_left < 0), None)
         if due is not None:
             self._armed.remove(due)
@@ -126,7 +135,7 @@ class Fuse:
             raise Killed(what)
         if armed.kind == "pause":
             self._pause(armed.steps)
-        elif armed.kind in ("fail", "lose"):
+        elif armed.kind == "lose":
             raise Transient(f"{what}: {'the answer was lost' if armed.after else 'no answer'}")
 
 
@@ -223,26 +232,26 @@ class FaultyGit:
 
 
 class FaultyCluster:
-    """`ports.Cluster` as one agent sees it."""
+    """`ports.Cluster` as one agent sees it. `cluster` gives the one that is there when a request arrives."""
 
-    def __init__(self, cluster: Cluster, fuse: Fuse) -> None:
+    def __init__(self, cluster: Callable[[], Cluster], fuse: Fuse) -> None:
         self._cluster = cluster
         self._fuse = fuse
 
     def read(self) -> ClusterState:
-        return self._fuse.read("read cluster", self._cluster.read, far=False)
+        return self._fuse.read("read cluster", lambda: self._cluster().read(), far=False)
 
     def patch(self, target: ObjectRef, body: Mapping[str, Any]) -> ObjectRef:
-        return self._fuse.write("patch", lambda: self._cluster.patch(target, body), far=False)
+        return self._fuse.write(f"patch {target.kind}", lambda: self._cluster().patch(target, body), far=False)
 
     def delete(self, target: ObjectRef, grace_seconds: int | None) -> None:
-        self._fuse.write("delete", lambda: self._cluster.delete(target, grace_seconds), far=False)
+        self._fuse.write(f"delete {target.kind}", lambda: self._cluster().delete(target, grace_seconds), far=False)
 
     def log_tail(self, namespace: str, pod: str, limit: int) -> str:
-        return self._cluster.log_tail(namespace, pod, limit)
+        return self._cluster().log_tail(namespace, pod, limit)
 
     def read_record(self) -> Stored | None:
-        return self._fuse.read("read record", self._cluster.read_record, far=False)
+        return self._fuse.read("read record", lambda: self._cluster().read_record(), far=False)
 
     def write_record(self, body: bytes, *, expect: str | None) -> str:
-        return self._fuse.write("write record", lambda: self._cluster.write_record(body, expect=expect), far=False)
+        return self._fuse.write("write record", lambda: self._cluster().write_record(body, expect=expect), far=False)

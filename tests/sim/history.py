@@ -40,7 +40,7 @@ def drawn(seed: int, length: int = LENGTH) -> tuple[Step, ...]:
 
 def play(seed: int, steps: Sequence[Step], parent: Path) -> Failed | None:
     """Play these steps in the world of a seed, and drain it; what went wrong, if anything did."""
-    with worlds(parent, seed, hubs=1 + seed % 2) as world:
+    with worlds(parent, seed) as world:
         try:
             _run(world, deque(steps))
             ending.mend(world)

@@ -294,6 +294,12 @@ def lose_at_write(world: World, a: int, b: int, c: int) -> None:
     _arm(world, a, "lose", b, c)
 
 
+@kind(4)
+def delay_at_write(world: World, a: int, b: int, c: int) -> None:
+    """One of a program's next writes is under way for long: its answer is given up, and then it arrives."""
+    _arm(world, a, "delay", b, c)
+
+
 def _arm(world: World, a: int, what: str, b: int, c: int) -> None:
     actors = (*world.hubs, *world.hubs, *world.agents)
     actors[a % len(actors)].fuse.arm(what, b % 5, after=c % 2 == 1, steps=1 + c % 12)

@@ -7,6 +7,7 @@ the way; rules are judged where they are broken (witness.py, ledger.py). Two wor
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ from reconciler.adapters.file_store import FileStore
 from reconciler.model.attempt import Attempt
 from reconciler.model.grants import Grants, Lease, grants_key, lease_key
 from reconciler.model.names import LABEL_ATTEMPT, LABEL_JOB, LABEL_TEAM, JobKey
+from reconciler.ports import Conflict, Refused, Transient
 from tests.sim.actors import Actor, AgentActor, Clock, HubActor, Place, Region, SyncActor, Time
 from tests.sim.faults import FAIR, Fuse, Killed, Past, Weather
 from tests.sim.ledger import PublicLedger
@@ -26,35 +28,61 @@ LOST_SECONDS = 300.0
 """The protocol's own: how long a lease that does not change must be watched before its region may be given up."""
 
 
-class World:
-    """Everything of one history. `hubs`: how many; the other choices are drawn from the seed."""
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a world is made of. `wall_ahead`: how wrong each region's wall clock is, in seconds; `kept`: clusters have folders;
+    `quick`: see `faults.FaultyGit`."""
 
-    def __init__(self, root: Path, seed: int, hubs: int = 2) -> None:
-        draw = Random(f"world {seed}")
+    hubs: int = 1
+    regions: tuple[str, ...] = REGIONS
+    wall_ahead: tuple[float, ...] = (0.0, 0.0)
+    kept: bool = False
+    push_seconds: int = 0
+    approval: bool = False
+    quick: bool = True
+
+
+def choices_of(seed: int) -> Choices:
+    """The choices of a seed."""
+    draw = Random(f"world {seed}")
+    return Choices(
+        hubs=1 + seed % 2,
+        push_seconds=draw.choice((0, 0, 10)),
+        approval=draw.random() < 0.2,
+        wall_ahead=draw.choice(((0.0, 0.0), (-660.0, 660.0))),
+        kept=draw.random() < 0.25,
+        quick=seed % 5 > 0,
+    )
+
+
+class World:
+    """Everything of one history. `seed` decides what is drawn while it goes on."""
+
+    def __init__(self, root: Path, seed: int, choices: Choices) -> None:
         self.seed = seed
         self.time = Time()
         remote = root / "jobs.git"
         pygit2.init_repository(str(remote), bare=True, initial_head="main")
         (root / "store").mkdir()
-        self.place = Place(root, remote, FileStore(root / "store"), Past(), self.time, quick=seed % 5 > 0)
+        self.place = Place(root, remote, FileStore(root / "store"), Past(), self.time, choices.quick)
         self.person = Person(remote, Clock(self.time))
         self.ledger = PublicLedger(remote, self._said_to_have_ended)
         self.witness = Witness(self.ledger.attempt, self.person.reruns)
         self.causes: set[str] = set()
         """Faults that may take an attempt's pods away."""
         self.busy: set[str] = set()
+        self._late: list[tuple[int, Callable[[], object]]] = []
         self.later: Callable[[int], None] = lambda steps: None
         """What happens while somebody is paused: so many of the steps to come."""
-        self.person.commit(_first_files(draw))
-        skews = draw.choice(((0.0, 0.0), (-660.0, 660.0)))
-        kept = draw.random() < 0.25
-        self.regions = [self._region(name, skew, kept=kept) for name, skew in zip(REGIONS, skews, strict=True)]
+        self.person.commit(_first_files(choices))
+        wrong = zip(choices.regions, choices.wall_ahead, strict=False)
+        self.regions = [self._region(name, ahead, kept=choices.kept) for name, ahead in wrong]
         self.syncs = [SyncActor(f"sync-{region.name}", region, self._fuse(f"sync-{region.name}")) for region in self.regions]
         self.agents = [
             AgentActor(f"agent-{region.name}", region, sync, self._fuse(f"agent-{region.name}"))
             for region, sync in zip(self.regions, self.syncs, strict=True)
         ]
-        names = [f"hub-{number}" for number in range(hubs)]
+        names = [f"hub-{number}" for number in range(choices.hubs)]
         self.hubs = [HubActor(name, self.place, self._fuse(name), Clock(self.time)) for name in names]
 
     @property
@@ -77,6 +105,21 @@ class World:
             actor.step()
         except Killed:
             actor.restart()
+        self.judge()
+        self._late = [(acts - 1, write) for acts, write in self._late]
+        self.arrive()
+
+    def arrive(self, *, everything: bool = False) -> None:
+        """Let requests that were under way for long enough arrive: they are done, or refused, and nobody hears of it."""
+        due = [write for acts, write in self._late if acts < 0 or everything]
+        self._late = [(acts, write) for acts, write in self._late if acts >= 0 and not everything]
+        for write in due:
+            with suppress(Conflict, Transient, Refused):
+                write()
+            self.judge()
+
+    def judge(self) -> None:
+        """Let the clusters come to rest, and look whether anything is as it may never be."""
         self.settle()
         self.ledger.look()
         self._judge_pods()
@@ -133,6 +176,7 @@ class World:
 
     def clear(self, agent: AgentActor, region: Region) -> None:
         """A region whose agent or controllers stand still cannot stop anything; that is another fault than this one."""
+        self.arrive(everything=True)
         agent.fuse.clear()
         region.cluster.pause_controllers(paused=False)
         region.return_nodes()
@@ -149,6 +193,7 @@ class World:
 
     def clear_faults(self) -> None:
         """Nothing goes wrong any more."""
+        self.arrive(everything=True)
         for actor in self.actors:
             actor.fuse.clear()
         for hub in self.hubs:
@@ -193,7 +238,10 @@ class World:
     # ---- building
 
     def _fuse(self, name: str) -> Fuse:
-        return Fuse(f"{self.seed} {name}", lambda steps: self._paused(name, steps))
+        def delay(acts: int, write: Callable[[], object]) -> None:
+            self._late.append((acts, write))
+
+        return Fuse(f"{self.seed} {name}", lambda steps: self._paused(name, steps), delay)
 
     def _region(self, name: str, wall_ahead: float, *, kept: bool) -> Region:
         folder = self.place.root / f"region-{name}" if kept else None
@@ -225,22 +273,23 @@ class World:
             self.busy.discard(name)
 
 
-def _first_files(draw: Random) -> dict[str, bytes]:
-    files = {f"regions/{name}.yaml": region_file(name, price) for name, price in zip(REGIONS, (2.0, 1.0), strict=True)}
-    files["reconciler.yaml"] = {"intervals": {"push_seconds": draw.choice((0, 0, 10))}}
-    if draw.random() < 0.2:
+def _first_files(choices: Choices) -> dict[str, bytes]:
+    prices = zip(choices.regions, (2.0, 1.0), strict=False)
+    files = {f"regions/{name}.yaml": region_file(name, price) for name, price in prices}
+    files["reconciler.yaml"] = {"intervals": {"push_seconds": choices.push_seconds}}
+    if choices.approval:
         files["policy.yaml"] = {"approval": {"teams": ["team-b"]}}
     return {path: as_file(fields) for path, fields in files.items()}
 
 
 @contextmanager
-def worlds(parent: Path, seed: int, hubs: int = 2) -> Iterator[World]:
-    """A world in a folder of its own, which goes with it."""
+def worlds(parent: Path, seed: int) -> Iterator[World]:
+    """The world of a seed in a folder of its own, which goes with it."""
     root = parent / f"world-{seed}"
     with suppress(FileNotFoundError):
         shutil.rmtree(root)
     root.mkdir(parents=True)
     try:
-        yield World(root, seed, hubs)
+        yield World(root, seed, choices_of(seed))
     finally:
         shutil.rmtree(root)
