@@ -125,7 +125,8 @@ class Granting:
     def _epoch(self, region: str, before: Grants | None) -> int:
         """Epoch of the region's lease; 0 where it never had one or it was revoked, and then nothing may run.
 
-        A lease that is gone stops nothing: an agent that still holds it makes it anew under the same epoch, any other under the next.
+        A lease that is gone stops nothing: an agent that still holds it makes it anew under the same epoch, any other under
+        the next.
         """
         stored = self._store.get(lease_key(region))
         if stored is None:

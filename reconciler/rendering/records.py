@@ -21,8 +21,8 @@ _HEAD = """\
 PLACEMENTS_README = b"""# Placements
 
 `<team>/<job_id>.yaml` says where each job runs and why. The reconciler writes them; people may change them, by a commit or a pull
-request: the head of each file says how. Decisions that need approval come as branches `proposals/<team>/<job_id>`: merging one into
-this branch approves it, deleting it declines it.
+request: the head of each file says how. Decisions that need approval come as branches `proposals/<team>/<job_id>`: merging one
+into this branch approves it, deleting it declines it.
 """
 
 

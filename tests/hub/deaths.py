@@ -166,7 +166,7 @@ def hub_process(course: Course, name: str, doom: Doom, *, again: bool = True) ->
     def body(called: str, doom: Doom) -> Body:
         return Body(called, place.remote, place.root / "store", place.root / f"clone-of-{name}", START, doom)
 
-    return Process(name, mortal.live_as_hub, body, doom, lambda what, arguments: None, again)
+    return Process(name, mortal.live_as_hub, body, doom, lambda _what, _arguments: None, again)
 
 
 def agent_process(course: Course, region_name: str, doom: Doom) -> Process:

@@ -57,7 +57,7 @@ class PublicLedger:
         self._head = head
         self.moved += 1
         tree = self._repository[head].peel(pygit2.Tree)
-        for team in tree["jobs"] if "jobs" in tree else ():
+        for team in tree["jobs"] if "jobs" in tree else ():  # noqa: SIM401 - a tree has no `get`
             for entry in team:
                 path = f"jobs/{team.name}/{entry.name}"
                 if self._blobs.get(path) != str(entry.id):

@@ -3,7 +3,6 @@
 Each history here is one that a guard of the protocol exists for; the judges of the world (witness, ledger) look on.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,14 +24,14 @@ def _job(key: JobKey, seconds: int, **more: object) -> Fields:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> World:
     """Two hubs, of which the first leads; y runs in us, the cheaper region."""
     made = World(tmp_path, 0, Choices(hubs=2))
     push(made, Y, _job(Y, 120))
     turns(made, 6, without=made.hubs[1].name)
     assert [run.key for run in made.witness.running()] == [Y]
     assert (made.hubs[0].hub.leads, made.hubs[1].hub.leads) == (True, False)
-    yield made
+    return made
 
 
 def push(world: World, key: JobKey, fields: Fields | None) -> None:

@@ -72,7 +72,7 @@ class World:
         """Faults that may take an attempt's pods away."""
         self.busy: set[str] = set()
         self._late: list[tuple[int, Callable[[], object]]] = []
-        self.later: Callable[[int], None] = lambda steps: None
+        self.later: Callable[[int], None] = lambda _steps: None
         """What happens while somebody is paused: so many of the steps to come."""
         self.person.commit(_first_files(choices))
         wrong = zip(choices.regions, choices.wall_ahead, strict=False)

@@ -1,7 +1,7 @@
 """Bring a dataset's objects into a folder, before the program starts.
 
 Only what is missing is fetched: a file of the object's size stands for the object, because each is written under another name
-first. Complete means: as many files and bytes as the source lists. Objects pass through memory one by one, so the largest must fit.
+first. Complete means: as many files and bytes as the source lists. Objects pass through memory one by one: the largest must fit.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Fetched:
 
 
 def fetch(source: ObjectStore, prefix: str, folder: Path) -> Fetched:
-    """Make `folder` hold every object below `prefix/`. Raises Transient, and Refused where there is nothing or a key is no path."""
+    """Make `folder` hold every object below `prefix/`. Raises Transient; Refused where there is nothing or a key is no path."""
     below = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
     listed = [item for item in source.list(below) if item.key != below]
     if not listed:
