@@ -102,6 +102,16 @@ def _processes(folder: Path) -> ProcessSettings:
     return ProcessSettings({"PATH": path, "LANG": "C.UTF-8"}, folder / "secrets", folder / "claims", logs=folder / "logs")
 
 
+def end_programs(folder: Path) -> None:
+    """Kill what a local region's programs have left running; for a region that will not be started again."""
+    pods = folder / "pods"
+    if not pods.is_dir():
+        return
+    runtime = ProcessRuntime(pods, _processes(folder))
+    for place in sorted(pods.glob("*/containers/*")):
+        runtime.kill(place.parent.parent.name, place.name, 0)
+
+
 def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple[str, ...]]:
     """The region as main declares it, and the teams, whose namespaces it has."""
     if not matches_name(options.name):

@@ -24,6 +24,18 @@ _SKEW_SECONDS = 10.0
 """By so much the clocks of a region's machines may differ; the protocol's margin is three times that."""
 
 
+class LeaseHeld(Exception):
+    """Another agent has this region's lease, and this one knows of no epoch of its own: it may stand in another cluster.
+
+    `holding` is what is known now. The lease is taken over only when it has not changed for so long that whoever had it has
+    stopped everything: two clusters under one region's name would else run one attempt twice.
+    """
+
+    def __init__(self, words: str, holding: "Holding") -> None:
+        super().__init__(words)
+        self.holding = holding
+
+
 class LeaseBroken(Exception):
     """What stands in the store is not this region's lease. Nobody but a person can say what it was."""
 
@@ -43,6 +55,8 @@ class Holding:
     """When the last renewal that the store acknowledged was sent; None: none since this agent's start."""
     offered: int | None = None
     """A newer epoch, to be taken once everything of the present one has stopped."""
+    watched: tuple[str, float] | None = None
+    """ETag of another agent's lease, and since when it has not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +69,10 @@ class Taking:
     valid: bool
     cleared: int | None = None
     """The offered epoch for which everything has stopped and that was reported."""
+    is_new_here: bool = False
+    """There is no record here and nothing of ours runs: the lease of another agent may be of another cluster."""
+    takeover_seconds: float = 300.0
+    """How long another agent's lease must not have changed before it may be taken over."""
     granted_epoch: int = 0
     """Of the newest grants: an epoch that the hub has seen. Only counts where there is no other trace of one."""
 
@@ -121,12 +139,30 @@ def _read(store: ObjectStore, holding: Holding, region: str) -> Holding:
 def _write(store: ObjectStore, holding: Holding, taking: Taking) -> Holding:
     """Write the lease, if its epoch is one that may be taken; else note the epoch that is offered."""
     found = holding.lease
+    stranger = taking.is_new_here and found is not None and not found.revoked and found.incarnation != taking.incarnation
+    if found is not None and stranger:
+        return _take_over(store, holding, found, taking)
     epoch, at_once = next_epoch(found, holding.epoch, valid=taking.valid, granted_epoch=taking.granted_epoch)
     if not at_once and taking.cleared != epoch:
         return replace(holding, offered=epoch)
     lease = Lease(region=taking.region, epoch=epoch, incarnation=taking.incarnation, renewal=holding.renewal + 1)
     etag = store.put(lease_key(taking.region), lease.model_dump_json().encode(), expect=holding.etag)
     return Holding(epoch, etag, lease, lease.renewal, sent_at=taking.now)
+
+
+def _take_over(store: ObjectStore, holding: Holding, found: Lease, taking: Taking) -> Holding:
+    """Take another agent's lease under the next epoch, once it is certain that whoever had it runs nothing. Raises LeaseHeld."""
+    etag = holding.etag or ""
+    since = holding.watched[1] if holding.watched is not None and holding.watched[0] == etag else taking.now
+    left = since + taking.takeover_seconds - taking.now
+    if left > 0:
+        words = (
+            f"{lease_key(taking.region)} is another agent's ({found.incarnation}); taken over if unchanged for {left:.0f} s more"
+        )
+        raise LeaseHeld(words, replace(holding, watched=(etag, since)))
+    lease = Lease(region=taking.region, epoch=found.epoch + 1, incarnation=taking.incarnation, renewal=holding.renewal + 1)
+    written = store.put(lease_key(taking.region), lease.model_dump_json().encode(), expect=holding.etag)
+    return Holding(lease.epoch, written, lease, lease.renewal, sent_at=taking.now)
 
 
 def next_epoch(found: Lease | None, own: int, *, valid: bool, granted_epoch: int) -> tuple[int, bool]:

@@ -6,10 +6,12 @@ Decides when the store is asked; which epoch may be taken is lease.py's.
 from dataclasses import replace
 
 from reconciler.agent.decide import Right
-from reconciler.agent.lease import Holding, LeaseBroken, Taking, fence_at, inherited_from, is_valid, renew, unread
+from reconciler.agent.lease import Holding, LeaseBroken, LeaseHeld, Taking, fence_at, inherited_from, is_valid, renew, unread
 from reconciler.agent.memory import AT_ONCE, Memory, Site, troubled
+from reconciler.agent.reading import is_active, is_suspended, labels_of, makes_no_pods
 from reconciler.agent.record import Broken, Record, Renewal, decode
 from reconciler.model.grants import lease_key
+from reconciler.model.names import LABEL_ATTEMPT
 from reconciler.ports import Conflict, Refused, Transient
 
 
@@ -64,11 +66,16 @@ def with_lease(site: Site, memory: Memory) -> Memory:
         now,
         valid=is_valid(holding, now, settings.self_fence_seconds),
         cleared=memory.cleared,
+        is_new_here=holding.epoch == 0 and memory.recalled and _is_empty(site),
+        takeover_seconds=settings.self_fence_seconds + settings.fence_kill_seconds + 30.0,
         granted_epoch=0 if grants is None else grants.epoch,
     )
     wall = site.clock.now()
     try:
         after = renew(site.store, holding, taking)
+    except LeaseHeld as error:
+        memory = replace(memory, holding=unread(error.holding), renew_at=now + settings.retry_seconds)
+        return troubled(memory, "RegionTaken", lease_key(site.region), error, now)
     except (Conflict, Transient, Refused, LeaseBroken) as error:
         again = site.clock.monotonic() + settings.retry_seconds
         # A store that does not answer is asked by one write only, which takes least time; if that was done, it says Conflict.
@@ -96,6 +103,16 @@ def fence_of(site: Site, memory: Memory) -> float:
     sent_at = memory.holding.sent_at if memory.holding.sent_at is not None else memory.inherited
     untried = memory.renew_at == AT_ONCE
     return float("inf") if untried or sent_at is None else sent_at + site.settings.self_fence_seconds
+
+
+def _is_empty(site: Site) -> bool:
+    """Whether nothing of ours runs in the cluster, or may; not knowing is no."""
+    try:
+        state = site.cluster.read()
+    except (Transient, Refused):
+        return False
+    pods = any(LABEL_ATTEMPT in labels_of(pod) and is_active(pod) for pod in state.pods)
+    return not pods and all(is_suspended(item) or makes_no_pods(item) for item in state.workloads)
 
 
 def may_start(site: Site, memory: Memory) -> bool:

@@ -18,12 +18,14 @@ from pathlib import Path
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.app import STAGE_IMAGE
+from reconciler.app_region import end_programs
 from reconciler.commands import screen
 from reconciler.commands.demo_ends import EXPECTED, REFUSED, differs, reached
 from reconciler.commands.ends import AnswerIsNo
 from reconciler.commands.init import init
 from reconciler.commands.repository import Look, look, opened
 from reconciler.commands.status import HEADERS, problem_line, row_of
+from reconciler.model.grants import report_key
 from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord
 from reconciler.ports import Refused, Transient
@@ -33,6 +35,7 @@ IMAGES = ("registry.example.com/ml/*", STAGE_IMAGE)
 """What can be pulled in the demo's regions."""
 LIMIT_SECONDS = 110.0
 LOOK_SECONDS = 0.4
+HUB = "hub"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +88,23 @@ def _git(folder: Path, *arguments: str) -> None:
 def _commands(stage: Stage) -> dict[str, list[str]]:
     """Name → command of everything that runs."""
     own = [sys.executable, "-m", "reconciler.cli"]
-    found = {"hub": [*own, "hub", "--repo", str(stage.bare), "--folder", str(stage.root / "hub-clone")]}
+    found = {}
     images = [word for image in IMAGES for word in ("--image", image)]
     for region in REGIONS:
         place = ["--folder", str(stage.root / "regions" / region), "--look", "0.3"]
         found[region] = [*own, "agent", region, "--repo", str(stage.bare), *place, *images]
+    found[HUB] = [*own, "hub", "--repo", str(stage.bare), "--folder", str(stage.root / "hub-clone")]
     return found
+
+
+def _until_reported(stage: Stage, processes: Mapping[str, "subprocess.Popen[bytes]"]) -> None:
+    """Until every region has said what it has, so that the first decisions see all of them."""
+    pause, until = threading.Event(), time.monotonic() + LIMIT_SECONDS
+    while not all((stage.root / "hub" / report_key(region)).exists() for region in REGIONS):
+        _ended_early(stage, processes)
+        if time.monotonic() > until:
+            raise Refused(f"not every region has reported within {LIMIT_SECONDS:.0f} s; look at {stage.root / 'logs'}")
+        pause.wait(LOOK_SECONDS)
 
 
 @contextmanager
@@ -100,6 +114,8 @@ def _running(stage: Stage) -> Iterator[Mapping[str, "subprocess.Popen[bytes]"]]:
     started: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for name, command in _commands(stage).items():
+            if name == HUB:
+                _until_reported(stage, started)
             with (stage.root / "logs" / f"{name}.log").open("wb") as log:
                 # A session of its own: an interrupt at the keyboard reaches the demo alone, which then ends the others in order.
                 started[name] = subprocess.Popen(
@@ -108,6 +124,8 @@ def _running(stage: Stage) -> Iterator[Mapping[str, "subprocess.Popen[bytes]"]]:
         yield started
     finally:
         _end(started.values())
+        for region in REGIONS:
+            end_programs(stage.root / "regions" / region)
 
 
 def _end(processes: "Iterable[subprocess.Popen[bytes]]") -> None:
@@ -245,6 +263,11 @@ def _stay(processes: Mapping[str, "subprocess.Popen[bytes]"]) -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    for name, process in processes.items():
+        if process.poll() is not None:
+            screen.say(
+                f"{name} ended by itself with exit code {process.returncode}; the demo ends, its log is in logs/{name}.log"
+            )
 
 
 def new_folder() -> Path:

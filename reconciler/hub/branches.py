@@ -85,4 +85,5 @@ def suspicious(suspicion: Suspicion | None) -> list[str]:
     if suspicion is None:
         return []
     reason = because(Why.SOURCE_SUSPICIOUS, gone=suspicion.gone, live=suspicion.live)
-    return [f"{reason.text}. If it was meant: `reconciler confirm {suspicion.main}`"]
+    todo = f"If it was meant: `reconciler confirm {suspicion.main}`" if suspicion.main else "Restore the branch"
+    return [f"{reason.text}. {todo}"]

@@ -22,10 +22,14 @@ from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
 from reconciler.hub.sources import Documents
+from reconciler.model.attempt import Outcome as HowEnded
+from reconciler.model.attempt import State
 from reconciler.model.names import JobKey, digest, region_branch
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.region import Region
+from reconciler.planning.lifecycle import settle
+from reconciler.planning.records import replace_current, withdraw
 from reconciler.ports import Clock, Conflict, GitRepository, ObjectStore, Refused, Transient
 
 TRIES = 5
@@ -203,8 +207,15 @@ class Hub:
         if not rendered.refused:
             return outcome, rendered
         records = dict(outcome.records)
-        for key in rendered.refused.keys() & outcome.placements.keys():  # decided in this cycle: nobody has seen it yet
-            records[key] = _unplaced(records[key], because(Why.START_REFUSED, message=rendered.refused[key]))
+        for key, words in rendered.refused.items():
+            before = world.ledger.records.get(key)
+            proposed = before.current if before is not None else None
+            if key in outcome.placements:  # decided in this cycle: nobody has seen it yet
+                records[key] = _unplaced(records[key], before, because(Why.START_REFUSED, message=words))
+            elif proposed is not None and proposed.state is State.PROPOSED:  # approved in this cycle: its number is known
+                undone = replace_current(records[key], proposed)
+                undone = withdraw(undone, HowEnded.WITHDRAWN, because(Why.START_REFUSED, message=words), now)
+                records[key] = settle(undone, seen.sources.fleet.policy, now)
         kept = {key: placement for key, placement in outcome.placements.items() if key not in rendered.refused}
         outcome = replace(outcome, records=records, placements=kept, events=events_of(world.ledger.records, records))
         return outcome, self._rendered(records, regions, open_branches, seen)
@@ -231,6 +242,7 @@ class Hub:
             main=seen.main.commit if world.suspicion is None else seen.ledger.hub.main,
             suspicion=world.suspicion,
             refusals=self._closed.refusals(seen.ledger.hub.refusals, now),
+            unread=tuple(sorted(world.ledger.corrupt)),
         )
         blobs, fresh = status_blobs(self._git, world, outcome, hub, [*troubles, *suspicious(world.suspicion)], now)
         self._eyes.records.records |= fresh  # the next look need not read what was just written
@@ -258,6 +270,9 @@ class Hub:
         return (*reports, *corrupt, *refused)
 
 
-def _unplaced(record: JobRecord, why: Reason) -> JobRecord:
-    """The record as if its newest attempt had never been decided."""
-    return record.model_copy(update={"attempts": record.attempts[:-1], "phase": Phase.IMPOSSIBLE, "why": why})
+def _unplaced(record: JobRecord, before: JobRecord | None, why: Reason) -> JobRecord:
+    """The record as if its newest attempt had never been decided, which has used up no approval then."""
+    as_read = before is not None and before.placement.blob == record.placement.blob
+    placement = before.placement if before is not None and as_read else record.placement
+    changes = {"attempts": record.attempts[:-1], "placement": placement, "phase": Phase.IMPOSSIBLE, "why": why}
+    return record.model_copy(update=changes)

@@ -50,6 +50,8 @@ class HubFile(Model):
     """The commit of main that was last taken in."""
     suspicion: Suspicion | None = None
     refusals: Many[Refusal] = ()
+    unread: Many[str] = ()
+    """Records on the status branch that cannot be read."""
 
 
 class RejectedFile(Model):

@@ -69,13 +69,16 @@ class Publication:
         base: str | None = None,
     ) -> None:
         """Add one branch's change: path → blob, or None to remove it. `base`: the commit to build on instead of its head."""
-        parent = base or self.head(branch)
+        head = self.head(branch)
+        parent = base or head
         tree = self._git.write_tree(parent, blobs)
         if parent is not None and tree == self._git.root_of(parent):
             return
         trailers = {"Reconciler-Cycle": self.cycle.number, "Reconciler-Main": self.cycle.main or "", "Reconciler-Region": region}
         text = message(subject, lines, trailers)
-        commit = self._git.commit(tree, [parent] if parent is not None else [], text, self.cycle.now)
+        # Its old head stays a parent: many servers refuse a branch that is set back.
+        parents = [each for each in dict.fromkeys((head, parent)) if each is not None]
+        commit = self._git.commit(tree, parents, text, self.cycle.now)
         self.updates = [update for update in self.updates if update.branch != branch]
         self.updates.append(RefUpdate(branch, self.cycle.heads.get(branch), commit))
 

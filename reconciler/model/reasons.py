@@ -99,8 +99,11 @@ class Reason(Model):
 
     @property
     def text(self) -> str:
-        """The sentence for people."""
-        return Why[_enum_name(self.code)].value.format(**self.numbers)
+        """The sentence for people; the code itself where another version, or a person, wrote one that is not known here."""
+        try:
+            return Why[_enum_name(self.code)].value.format(**self.numbers)
+        except KeyError:
+            return f"{self.code} {self.numbers}" if self.numbers else self.code
 
 
 def _enum_name(code: str) -> str:

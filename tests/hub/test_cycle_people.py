@@ -9,6 +9,7 @@ from reconciler.hub.cycle import Ended
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.record import Phase
 from tests.builders import TEAM, make_nodes
+from tests.githttp import run_git
 from tests.hub.rig import Rig
 from tests.hub.words import failed, job_file, region_file, running, stopped, succeeded
 
@@ -164,6 +165,31 @@ def test_a_job_that_is_edited_while_it_is_proposed_is_proposed_anew(rig: Rig) ->
     rig.merge_proposal()
     rig.settle()
     assert rig.attempt().state is State.GRANTED
+
+
+def test_a_proposal_that_is_made_anew_never_sets_its_branch_back(rig: Rig) -> None:
+    """Many servers refuse that, and the whole push with it."""
+    run_git(rig.bare, "config", "receive.denyNonFastForwards", "true")
+    proposed(rig)
+    rig.job(image="reg.example.com/other:2")
+    rig.settle()
+    assert (rig.record().phase, rig.attempt().number) == (Phase.PROPOSED, 2)
+    assert set(rig.tree(PROPOSAL)) - set(rig.tree("placements")) == {FILE}
+
+
+def test_an_approved_placement_that_no_manifest_can_be_made_of_is_told_and_not_granted(rig: Rig) -> None:
+    proposed(rig, volumes=[{"kind": "shared", "mount_path": "/shared"}], allowed_regions=["eu"])
+    rig.merge_proposal()
+    rig.settle()
+    assert (rig.granted("eu"), rig.manifests("eu")) == ([], [])
+    assert rig.record().phase is Phase.IMPOSSIBLE
+    why = rig.record().why
+    assert why is not None
+    assert "shared" in why.text
+    assert [one.state for one in rig.record().attempts] == [State.STOPPED]
+    rig.put({"regions/eu.yaml": region_file("eu", 1.0, "profile: {shared_claim: fast}\n")})
+    rig.settle()
+    assert (rig.record().phase, rig.attempt().number) == (Phase.STARTING, 2), "as a person has approved it"
 
 
 def test_a_proposal_holds_no_gpus(rig: Rig) -> None:

@@ -67,6 +67,7 @@ def test_a_disaster_on_main_stops_nothing_and_is_told_until_it_is_over(
     assert suspicion is not None
     assert (suspicion.kind, suspicion.main) == (kind, rig.tip("main") or "")
     assert "live jobs went from the main branch in one step" in rig.page()
+    assert (f"reconciler confirm {suspicion.main}" if suspicion.main else "Restore the branch") in rig.page()
     assert rig.condition("SpecAccepted", JOBS[0]) == ("SourceSuspicious", "")
     rig.clock.seconds += 3600
     rig.tell_running("eu")
@@ -257,6 +258,8 @@ def test_a_record_that_cannot_be_read_leaves_its_job_alone_and_is_told(rig: Rig,
         rig.restart()
     result = rig.settle()[-1]
     assert any(f"jobs/{TEAM}/{JOBS[0]}.json" in trouble for trouble in result.troubles)
+    assert rig.hub_file().unread == (f"jobs/{TEAM}/{JOBS[0]}.json",)
+    assert f"jobs/{TEAM}/{JOBS[0]}.json on the status branch cannot be read" in rig.page()
     rig.remove(JOBS[1])
     rig.settle()
     rig.tell("eu", *(stopped(name) for name in before if name not in rig.granted("eu")))
@@ -265,11 +268,11 @@ def test_a_record_that_cannot_be_read_leaves_its_job_alone_and_is_told(rig: Rig,
     assert stays in rig.granted("eu"), "what runs keeps its right to run"
     assert stays in rig.manifests("eu")
     assert rig.text("status", f"jobs/{TEAM}/{JOBS[0]}.json") == text, "nobody writes over it"
-    assert f"jobs/{TEAM}/{JOBS[0]}.json" in rig.page()
     assert rig.record(JOBS[1]).phase is Phase.CANCELLED, "and the others go on"
     rig.put({f"jobs/{TEAM}/{JOBS[0]}.json": good}, "status")
     rig.settle()
-    assert attempts(rig)[stays] == State.RUNNING
+    assert (attempts(rig)[stays], rig.hub_file().unread) == (State.RUNNING, ())
+    assert "cannot be read" not in rig.page()
     assert stays in rig.granted("eu")
 
 

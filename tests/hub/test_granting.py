@@ -327,6 +327,13 @@ def test_without_a_lease_nothing_may_run(world: World) -> None:
     assert world.write(world.granting()).epoch == 0
 
 
+def test_a_lease_that_is_gone_takes_no_right_away(world: World) -> None:
+    world.lease(4)
+    world.write(world.granting())
+    world.store.inner.delete(lease_key("eu"))
+    assert world.write(world.granting(), seen=seen(epoch=4)).epoch == 4
+
+
 def test_under_a_revoked_lease_nothing_may_run(world: World) -> None:
     world.lease(5, revoked=True)
     assert world.write(world.granting()).epoch == 0

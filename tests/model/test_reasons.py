@@ -70,3 +70,8 @@ def test_no_two_codes_are_one() -> None:
 
 def test_a_number_with_braces_is_said_as_it_is() -> None:
     assert because(Why.EXITED, code="{x}").text == "the program ended with exit code {x}"
+
+
+def test_a_reason_of_another_version_is_told_by_its_code() -> None:
+    assert Reason(code="Foo").text == "Foo"
+    assert Reason(code="Foo", numbers={"region": "eu"}).text == "Foo {'region': 'eu'}"

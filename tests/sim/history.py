@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from tests.sim import ending
+from tests.sim import breaks, ending, pushes
 from tests.sim.steps import Step, happen, weights
 from tests.sim.world import World, worlds
 
 LENGTH = 70
 """Steps of a history, time included."""
 MEMORY = Path("/dev/shm")
+KINDS = (pushes, breaks)
+"""Where kinds of steps are; to import them is to know them."""
 
 
 @dataclass(frozen=True, slots=True)
