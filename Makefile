@@ -23,7 +23,7 @@ demo: $(READY) ## three regions on this machine, jobs pushed to a Git repository
 	@$(BIN)/reconciler demo $(if $(KEEP),--keep)
 
 test: check ## everything: checks, and all tests
-	$(PYTEST) -n 2 -m slow
+	TESTS=thorough $(PYTEST) -n 2 -m "slow or hypothesis"
 
 check: $(READY) ## format, lint, layers, types, fast tests: before every commit
 	$(BIN)/ruff format --check --quiet .

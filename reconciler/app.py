@@ -134,7 +134,7 @@ def set_up_log() -> None:
     plain = () if on_terminal else (structlog.processors.format_exc_info,)
     structlog.configure(
         processors=[structlog.processors.add_log_level, stamp, *plain, last],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),  # what it is by then: somebody may have redirected it
     )
 
 

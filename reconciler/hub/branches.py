@@ -1,6 +1,6 @@
 """What goes onto the branches beside the ledger: manifests of the regions, placements, proposals."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from reconciler.hub.decide import Outcome
@@ -50,10 +50,13 @@ def region_changes(
     return complete
 
 
-def add_placements(publication: Publication, git: GitRepository, outcome: Outcome) -> Outcome:
-    """Placements in force and proposals. The records then note the blobs of those in force, to tell a person's edit from ours."""
+def add_placements(publication: Publication, git: GitRepository, outcome: Outcome, refused: Collection[str]) -> Outcome:
+    """Placements in force and proposals. The records then note the blobs of those in force, to tell a person's edit from ours.
+
+    `refused`: branches that the remote does not take at present.
+    """
     branch = publication.cycle.branches.placements
-    if publication.head(branch) is None:
+    if publication.head(branch) is None and branch not in refused:
         readme = {README_PATH: git.write_blob(PLACEMENTS_README)}
         publication.add(branch, readme, "Begin the branch of placements", [])
     chosen = sorted(outcome.placements.items())
@@ -66,7 +69,8 @@ def add_placements(publication: Publication, git: GitRepository, outcome: Outcom
         words = f"propose {key} in {placement.region}: {placement.decision.reason.text}"
         publication.add(proposal_branch(key), own, words, [words], base=publication.head(branch))
     for name in proposals_to_close(outcome, publication.cycle.heads):
-        publication.remove(name)
+        if name not in refused:
+            publication.remove(name)
     records = dict(outcome.records)
     for key, blob in blobs.items():
         noted = records[key].placement.model_copy(update={"blob": blob})

@@ -1,8 +1,9 @@
-"""Region branches that the remote refuses: left out for a while, so that one bad branch never stops the others.
+"""Branches that the remote refuses: left out for a while, so that one bad branch never stops the others.
 
-An atomic push fails whole, and many servers then name every branch of it. Then all region branches of the push are suspects: they
-are tried again half by half, until one that is refused alone is known as the culprit and waits longer. What is on trial does not
-go by the clock, for the hub may push rarely: the next group is tried when the one before went through or had nothing to push.
+An atomic push fails whole. Where the remote names the culprits, they are left out; only without the ledger nothing can be
+published at all. Many servers name every branch of the push: then all its region branches are suspects, and are tried again half
+by half, until one that is refused alone is known as the culprit and waits longer. What is on trial does not go by the clock, for
+the hub may push rarely: the next group is tried when the one before went through or had nothing to push.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,22 +30,32 @@ class ClosedBranches:
         self._suspects: list[dict[str, str]] = []
         """Groups of branches with what was said of each; the first is on trial, the others are left out."""
 
-    def note(self, refusals: Mapping[str, str], pushed: Sequence[str]) -> float:
-        """A push of these branches was refused. Returns the seconds after which trying again makes sense."""
-        now = self._monotonic()
+    def note(self, refusals: Mapping[str, str], pushed: Sequence[str], ledger: str) -> float:
+        """A push of these branches was refused. Returns the seconds after which trying again makes sense.
+
+        `ledger`: the branch without which nothing is published.
+        """
+        named_some = len(refusals) < len(pushed)
         regions = sorted(branch for branch in pushed if branch.startswith("region/"))
-        named = sorted(branch for branch in refusals if branch in regions)
-        if not regions:
+        others = sorted(branch for branch in pushed if branch != ledger and branch not in regions)
+        named = sorted(branch for branch in refusals if branch in (regions + others if named_some else regions))
+        if named and (named_some or len(regions) == 1):
+            return self._close({branch: refusals[branch] for branch in named})
+        if named_some or not (regions or others):  # the ledger itself
             self._suspects.clear()
             return RETRY_SECONDS / 2
-        if named and (len(named) < len(regions) or len(regions) == 1):
-            self._closed |= {branch: _Closed(now + RETRY_SECONDS, refusals[branch]) for branch in named}
-            self._suspects = [{name: group[name] for name in group.keys() - set(named)} for group in self._suspects]
-            return 0.0
         every = "; ".join(sorted(set(refusals.values())))
+        if not regions:
+            return self._close({branch: refusals.get(branch) or every for branch in others})
         halves = [{name: refusals.get(name) or every for name in half} for half in self._halves(regions)]
         # At first none of them: what people are to know of it stands on the status branch.
         self._suspects = [*halves, *self._suspects[1:]] if self._suspects else [{}, *halves]
+        return 0.0
+
+    def _close(self, refused: Mapping[str, str]) -> float:
+        until = self._monotonic() + RETRY_SECONDS
+        self._closed |= {branch: _Closed(until, words) for branch, words in refused.items()}
+        self._suspects = [{name: group[name] for name in group.keys() - refused.keys()} for group in self._suspects]
         return 0.0
 
     def _halves(self, regions: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -16,7 +16,8 @@ from reconciler.hub.decide import Memory, Outcome, World, decide, events_of
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
-from reconciler.hub.ledger import HubFile, Suspicion
+from reconciler.hub.ledger import Corrupt, HubFile, Suspicion
+from reconciler.hub.mark import Mark
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.publish import Cycle, Publication, status_blobs
@@ -24,6 +25,7 @@ from reconciler.hub.regions import Reports
 from reconciler.hub.sources import Documents
 from reconciler.model.attempt import Outcome as HowEnded
 from reconciler.model.attempt import State
+from reconciler.model.grants import LEDGER_MARK_KEY
 from reconciler.model.names import JobKey, digest, region_branch
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
@@ -87,6 +89,7 @@ class Hub:
         self._reports = Reports(store, clock.monotonic)
         self._leadership = Leadership(store, options.holder, options.lease_seconds, clock.monotonic)
         self._granting = Granting(store)
+        self._mark = Mark(store, git)
         self._budget = PushBudget(clock.monotonic)
         self._closed = ClosedBranches(clock.monotonic)
         self._regions: frozenset[str] = frozenset()
@@ -104,11 +107,13 @@ class Hub:
         self._leadership.resign()
 
     def cycle(self) -> Result:
-        """One cycle. Raises Transient and Refused where the repository or the store cannot be used at all."""
+        """One cycle. Raises Transient and Refused where the repository or the store cannot be used at all, Corrupt where the
+        ledger cannot be believed."""
         term = self._leadership.step(above=self._granting.highest_term)
         if term is None:
             self._quiet = None
             self._granting.reset()
+            self._mark.forget()
             return Result(Ended.STANDBY, again_in_seconds=self._options.lease_seconds / 3)
         for _ in range(TRIES):
             result = self._once(term)
@@ -123,7 +128,9 @@ class Hub:
         state = (tuple(sorted(heads.items())), self._reports.matter(), self._closed.state(), term)
         if self._quiet is not None and self._quiet[0] == state and self._clock.monotonic() < self._quiet[1]:
             return Result(Ended.IDLE, again_in_seconds=self._quiet[1] - self._clock.monotonic())
-        seen = self._eyes.look(self._git.fetch())
+        seen = self._look()
+        if seen is None:
+            return None
         regions = frozenset(seen.sources.fleet.regions) | frozenset(seen.manifests)
         if regions != self._regions:
             self._regions = regions
@@ -137,6 +144,29 @@ class Hub:
         self._quiet = None
         return result
 
+    def _look(self) -> GitSeen | None:
+        """What stands in Git; None where another writer was quicker. Raises Corrupt where the ledger lacks what it had."""
+        heads = self._git.fetch()
+        branch = self._eyes.branches(heads).status
+        head = heads.get(branch)
+        lacks = self._mark.lacks(head)
+        if lacks is None:
+            seen = self._eyes.look(heads)
+            try:
+                self._mark.note(head)
+            except Conflict:
+                return None
+            return seen
+        self._mark.forget()  # the next look asks the store again
+        if self._git.heads().get(branch) != head:
+            return None
+        what = f"was set back or rewritten: it is at {head}, which does not contain {lacks}" if head is not None else "is gone"
+        raise Corrupt(
+            f"the branch {branch} {what}; nothing is decided until its memory is back: in the hub's clone, or any other, "
+            f"`git push --force <remote> {lacks}:refs/heads/{branch}`. To go on with what is left, and run again what that "
+            f"does not know of, delete {LEDGER_MARK_KEY} in the object store"
+        )
+
     def _decide_and_publish(self, seen: GitSeen, term: int) -> Result | None:
         now = self._clock.now()
         suspicion = suspicion_of(seen.ledger, seen.sources, seen.main, now)
@@ -146,19 +176,19 @@ class Hub:
         outcome, rendered = self._settled(world, seen, now)
         publication, outcome, troubles = self._publication(world, seen, outcome, rendered, now)
         if not publication.updates:
-            ungranted = self._grant(outcome.records, world, seen.heads, term)
+            ungranted = self._grant(outcome.records, seen, seen.heads, term)
             soon = 0.0 if self._closed.passed(()) else 1.0 if ungranted else None
             return Result(Ended.QUIET, troubles=troubles, ungranted=ungranted, again_in_seconds=soon)
         wait = self._budget.wait_seconds(seen.sources.fleet.settings.intervals)
         if wait > 0:
-            ungranted = self._grant(seen.ledger.records, world, seen.heads, term)
+            ungranted = self._grant(seen.ledger.records, seen, seen.heads, term)
             return Result(Ended.DEFERRED, troubles=troubles, ungranted=ungranted, again_in_seconds=wait)
         pushed = self._git.push(publication.updates)
         if pushed.raced:
             return None
         self._budget.spend()
         if not pushed.done:
-            ungranted = self._grant(seen.ledger.records, world, seen.heads, term)
+            ungranted = self._grant(seen.ledger.records, seen, seen.heads, term)
             return self._refused(pushed.refusals, publication, troubles, ungranted)
         heads = dict(seen.heads)
         for update in publication.updates:
@@ -166,13 +196,14 @@ class Hub:
             if update.new is not None:
                 heads[update.branch] = update.new
         self._closed.passed([update.branch for update in publication.updates])
-        ungranted = self._grant(outcome.records, world, heads, term)
+        ungranted = self._grant(outcome.records, seen, heads, term)
         return Result(Ended.PUBLISHED, outcome.events, troubles, ungranted, again_in_seconds=0.0)
 
     def _refused(
         self, refusals: Mapping[str, str], publication: Publication, troubles: tuple[str, ...], ungranted: tuple[str, ...]
     ) -> Result:
-        wait = self._closed.note(refusals, [update.branch for update in publication.updates])
+        pushed = [update.branch for update in publication.updates]
+        wait = self._closed.note(refusals, pushed, publication.cycle.branches.status)
         said = tuple(f"the remote refuses {branch}: {words}" for branch, words in sorted(refusals.items()))
         return Result(Ended.REFUSED, troubles=troubles + said, ungranted=ungranted, again_in_seconds=wait)
 
@@ -190,10 +221,9 @@ class Hub:
             withdrawn_at=self._granting.withdrawn_at,
             placements=seen.placements,
             declined=declined,
-            closed={
-                name: because(Why.BRANCH_REFUSED, branch=region_branch(name), message=words)
-                for name in self._regions
-                if (words := self._closed.words(region_branch(name))) is not None
+            refused={
+                branch: because(Why.BRANCH_REFUSED, branch=branch, message=self._closed.words(branch) or "")
+                for branch in sorted(self._closed.state())
             },
             inputs=digest([named, marks])[:16],
         )
@@ -201,8 +231,8 @@ class Hub:
     def _settled(self, world: World, seen: GitSeen, now: datetime) -> tuple[Outcome, Rendered]:
         """The decisions, without those whose manifests cannot be made."""
         outcome = decide(world, now, self._memory)
-        open_branches = {name: paths for name, paths in seen.manifests.items() if name not in world.closed}
-        regions = {name: region for name, region in seen.sources.fleet.regions.items() if name not in world.closed}
+        open_branches = {name: paths for name, paths in seen.manifests.items() if world.is_open(name)}
+        regions = {name: region for name, region in seen.sources.fleet.regions.items() if world.is_open(name)}
         rendered = self._rendered(outcome.records, regions, open_branches, seen)
         if not rendered.refused:
             return outcome, rendered
@@ -235,9 +265,10 @@ class Hub:
     ) -> tuple[Publication, Outcome, tuple[str, ...]]:
         cycle = Cycle(world.inputs, seen.main.commit, seen.heads, seen.branches, now, self._options.repo_url)
         publication = Publication(self._git, cycle)
-        add_regions(publication, self._git, seen, rendered, frozenset(world.closed), outcome.events)
-        outcome = add_placements(publication, self._git, outcome)
-        troubles = self._troubles(world)
+        shut = frozenset(name for name in self._regions if not world.is_open(name))
+        add_regions(publication, self._git, seen, rendered, shut, outcome.events)
+        outcome = add_placements(publication, self._git, outcome, world.refused.keys())
+        troubles = self._troubles(world, seen)
         hub = HubFile(
             main=seen.main.commit if world.suspicion is None else seen.ledger.hub.main,
             suspicion=world.suspicion,
@@ -250,11 +281,11 @@ class Hub:
             publication.add(seen.branches.status, blobs, summed_up(outcome.events), outcome.events)
         return publication, outcome, troubles
 
-    def _grant(self, records: Mapping[JobKey, JobRecord], world: World, heads: Mapping[str, str], term: int) -> tuple[str, ...]:
+    def _grant(self, records: Mapping[JobKey, JobRecord], seen: GitSeen, heads: Mapping[str, str], term: int) -> tuple[str, ...]:
         """Write what the published ledger lets run; one region's trouble never stops the others."""
         troubles: list[str] = []
-        self._memory.index.update(records, world.sources.fleet.policy)
-        wanted = due(self._memory.index, self._regions, self._reports.seen, world.ledger.unread)
+        self._memory.index.update(records, seen.sources.fleet.policy)
+        wanted = due(self._memory.index, self._regions, self._reports.seen, seen.manifests)
         for name, what in wanted.items():
             try:
                 self._granting.write(name, what, heads.get(region_branch(name)), term, self._reports.seen.get(name))
@@ -263,11 +294,18 @@ class Hub:
         self._granting.forget_ended(frozenset().union(*(what.stopping for what in wanted.values())))
         return tuple(troubles)
 
-    def _troubles(self, world: World) -> tuple[str, ...]:
+    def _troubles(self, world: World, seen: GitSeen) -> tuple[str, ...]:
         reports = [f"{name}: {words}" for name, words in sorted(self._reports.troubles.items())]
-        corrupt = [f"{path} on the status branch cannot be read: {words}" for path, words in sorted(world.ledger.corrupt.items())]
-        refused = [reason.text for _, reason in sorted(world.closed.items())]
-        return (*reports, *corrupt, *refused)
+        corrupt = [f"{path} on the status branch cannot be used: {words}" for path, words in sorted(world.ledger.corrupt.items())]
+        index = self._memory.index
+        strangers = [
+            f"{path} stands on {region_branch(name)} and no record knows it: what runs of it runs on; restore the record "
+            f"from the history of the status branch, or remove the file"
+            for name, present in sorted(seen.manifests.items())
+            for path in index.strangers(name, present)
+        ]
+        refused = [reason.text for reason in world.refused.values()]
+        return (*reports, *corrupt, *strangers, *refused)
 
 
 def _unplaced(record: JobRecord, before: JobRecord | None, why: Reason) -> JobRecord:

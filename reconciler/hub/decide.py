@@ -17,7 +17,7 @@ from reconciler.hub.sources import Sources
 from reconciler.hub.steady import Steady
 from reconciler.model.attempt import Attempt, State
 from reconciler.model.attempt import Outcome as HowEnded
-from reconciler.model.names import JobKey, attempt_name, manifest_path, proposal_branch
+from reconciler.model.names import JobKey, attempt_name, manifest_path, proposal_branch, region_branch
 from reconciler.model.placement import DecisionView, Placement
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
@@ -52,10 +52,14 @@ class World:
     """Placement files that are not as their job's record has them: changed, new, or (None) gone."""
     declined: frozenset[JobKey]
     """Jobs whose proposal branch a person deleted unmerged."""
-    closed: Mapping[str, Reason]
-    """Regions that get nothing new at present for reasons of the hub's, and why."""
+    refused: Mapping[str, Reason]
+    """Branches that the remote refuses at present, and its words."""
     inputs: str
     """Digest of all of the above, to be published with each decision."""
+
+    def is_open(self, region: str) -> bool:
+        """Whether the remote takes the region's branch."""
+        return region_branch(region) not in self.refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +189,14 @@ def _never_in(world: World, index: Index) -> NeverIn:
 def snapshot_of(world: World, index: Index) -> Snapshot:
     """What the pass decides from: the fleet, what is held in it, and the jobs that want an attempt."""
     fleet = world.sources.fleet
+    unplaced = world.refused.get(fleet.settings.branches.placements)
     regions = {
         name: RegionView(
             region,
             seen.facts if (seen := world.regions.get(name)) is not None else None,
             world.ages.get(name),
             index.holdings(name),
-            world.closed.get(name),
+            unplaced or world.refused.get(region_branch(name)),
         )
         for name, region in sorted(fleet.regions.items())
     }
@@ -205,6 +210,9 @@ def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> 
     if current is not None:  # a proposal, approved and now with room
         return settle(grant(approve(record, now), now), world.sources.fleet.policy, now), None, False
     rule = approval_needed(record.key, record, decision.chosen, world.sources.fleet.policy)
+    refused = world.refused.get(proposal_branch(record.key)) if rule is not None else None
+    if refused is not None:
+        return _waiting(record, Wait(record.key, refused, {})), None, False
     attempt = new_attempt(record, decision.chosen, now, proposed=rule is not None)
     after = with_attempt(record, attempt)
     placement = _placement(after, attempt, decision, world.inputs, now)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from reconciler.hub.index import Index
 from reconciler.hub.regions import RegionSeen
 from reconciler.model.grants import Grant, Grants, Lease, grants_key, lease_key
-from reconciler.model.names import JobKey
+from reconciler.model.names import attempt_at
 from reconciler.ports import Conflict, ObjectStore, Refused
 
 
@@ -24,16 +24,24 @@ class Due:
     attempts: tuple[Grant, ...]
     stopping: frozenset[str]
     forget: tuple[str, ...]
-    unread: frozenset[JobKey] = frozenset()
-    """Jobs whose record cannot be read: what was granted to them before stays granted."""
+    strangers: frozenset[str] = frozenset()
+    """Attempts whose manifest stands there and which no record knows: what was granted to them before stays granted."""
 
 
 def due(
-    index: Index, regions: Iterable[str], seen: Mapping[str, RegionSeen], unread: frozenset[JobKey] = frozenset()
+    index: Index, regions: Iterable[str], seen: Mapping[str, RegionSeen], manifests: Mapping[str, frozenset[str]]
 ) -> dict[str, Due]:
-    """What every region's grants should say, from the published ledger. Regions with attempts but no declaration are in it."""
+    """What every region's grants should say, from the published ledger. Regions with attempts but no declaration are in it.
+
+    `manifests`: region → paths that stand on its branch.
+    """
     return {
-        name: Due(index.grants(name), index.stopping(name), tuple(sorted(_left_over(name, seen.get(name), index))), unread)
+        name: Due(
+            index.grants(name),
+            index.stopping(name),
+            tuple(sorted(_left_over(name, seen.get(name), index))),
+            frozenset(attempt_at(path) for path in index.strangers(name, manifests.get(name, frozenset()))),
+        )
         for name in sorted({*regions, *index.regions()})
     }
 
@@ -75,7 +83,7 @@ class Granting:
         known = self._written.get(region) or self._read(region)
         before = known[1] if known is not None else None
         self.highest_term = max(self.highest_term, term, before.term if before is not None else 0)
-        wanted = _with_unread(wanted, before)
+        wanted = _with_strangers(wanted, before)
         # The lease is read only when somebody says that it changed: most cycles ask the store for nothing.
         same_epoch = before is not None and seen is not None and seen.lease_epoch == before.epoch and region in self._written
         epoch = before.epoch if before is not None and same_epoch else self._epoch(region, before)
@@ -138,8 +146,8 @@ class Granting:
         return 0 if lease.revoked else lease.epoch
 
 
-def _with_unread(wanted: Due, before: Grants | None) -> Due:
-    kept = [grant for grant in before.attempts if JobKey(grant.team, grant.job_id) in wanted.unread] if before is not None else []
+def _with_strangers(wanted: Due, before: Grants | None) -> Due:
+    kept = [grant for grant in before.attempts if grant.attempt in wanted.strangers] if before is not None else []
     return replace(wanted, attempts=tuple(sorted((*wanted.attempts, *kept), key=lambda grant: grant.attempt))) if kept else wanted
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from reconciler.hub.review import approved_region
 from reconciler.model.attempt import HOLDS_GPUS, MAY_RUN, RENDERED, State
 from reconciler.model.grants import Grant
-from reconciler.model.names import JobKey, manifest_path
+from reconciler.model.names import JobKey, attempt_at, manifest_path, stem_of
 from reconciler.model.policy import Policy
 from reconciler.model.record import JobRecord, Phase
 from reconciler.planning.lifecycle import avoided_regions
@@ -104,6 +104,11 @@ class Index:
         """Whether a manifest's attempt has ended in the ledger."""
         found = self._regions.get(region)
         return found is not None and path in found.ended
+
+    def strangers(self, region: str, present: frozenset[str]) -> list[str]:
+        """Those of the manifests on the region's branch that are an attempt's by their name, and of no attempt that is known."""
+        found = present - self.manifests(region).keys()
+        return sorted(path for path in found if not self.may_leave(region, path) and stem_of(attempt_at(path)) is not None)
 
     def is_alive(self, region: str, attempt: str) -> bool:
         """Whether an attempt of that name stands in the region and has not ended."""

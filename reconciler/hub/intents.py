@@ -34,7 +34,7 @@ def suspicion_of(ledger: Ledger, sources: Sources, main: MainSeen, now: datetime
     if not gone and not main.rewound and main.commit is not None:
         return None
     present = sum(_counts(ledger.records[key]) for key in ledger.records.keys() & sources.jobs.keys())
-    kind = _kind(len(gone), _edited(ledger, sources), present + len(live), main, sources)
+    kind = _kind(len(gone), _edited(ledger, sources) or _returned(ledger, sources), present + len(live), main, sources)
     if kind is None:
         return None
     before = ledger.hub.suspicion
@@ -53,21 +53,26 @@ def _counts(record: JobRecord) -> bool:
     return record.live and record.source is not None
 
 
-def _edited(ledger: Ledger, sources: Sources) -> int:
-    """Live jobs that main wants to run otherwise than the ledger has it."""
+def _edited(ledger: Ledger, sources: Sources) -> bool:
+    """Whether main wants to run any live job otherwise than the ledger has it."""
     both = ledger.records.keys() & sources.jobs.keys()
-    return sum(_counts(ledger.records[key]) and sources.jobs[key].run_hash != ledger.records[key].run_hash for key in both)
+    return any(_counts(ledger.records[key]) and sources.jobs[key].run_hash != ledger.records[key].run_hash for key in both)
+
+
+def _returned(ledger: Ledger, sources: Sources) -> bool:
+    """Whether a job is back whose file had gone: on a rewound main nobody has asked for it."""
+    return any(ledger.records[key].source is None for key in ledger.records.keys() & sources.jobs.keys())
 
 
 Kind = Literal["gone", "unreadable", "rewound"]
 
 
-def _kind(gone: int, edited: int, live: int, main: MainSeen, sources: Sources) -> Kind | None:
+def _kind(gone: int, changed: bool, live: int, main: MainSeen, sources: Sources) -> Kind | None:
     if main.commit is None:
         return "unreadable" if live else None
     if gone and not sources.jobs:
         return "unreadable"
-    if main.rewound and (gone or edited):
+    if main.rewound and (gone or changed):
         return "rewound"
     thresholds: Thresholds = sources.fleet.policy.thresholds
     return "gone" if gone > thresholds.disappearance_jobs and gone > thresholds.disappearance_share * live else None

@@ -1,6 +1,5 @@
 """What a cycle sees of Git: sources, ledger, placements, manifests, at the heads of one fetch. Caches are keyed by object id."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +9,16 @@ from reconciler.hub.outputs import MANIFESTS
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Documents, ParseCache, Sources, read_sources
 from reconciler.model.base import matches_name
-from reconciler.model.names import JobKey, placement_path, proposal_branch
+from reconciler.model.names import (
+    JobKey,
+    attempt_at,
+    attempt_stems,
+    placement_path,
+    proposal_branch,
+    record_path,
+    region_branch,
+    stem_of,
+)
 from reconciler.model.placement import Placement
 from reconciler.model.policy import Branches
 from reconciler.model.problem import Invalid
@@ -49,15 +57,17 @@ class GitEyes:
     _sources: tuple[tuple[str | None, Mapping[str, str]], Sources] | None = None
     _before: tuple[Mapping[str, str], Sources] | None = None
     _manifests: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
+    _stems: tuple[Mapping[str, frozenset[str]], Mapping[tuple[str, str], str]] | None = None
 
     def look(self, heads: Mapping[str, str]) -> GitSeen:
         """Read everything at these heads. Raises what the repository raises, and ledger.Corrupt."""
-        branches = self._branches(heads)
+        branches = self.branches(heads)
         ledger = self._read_ledger(heads.get(branches.status))
         manifests = self._read_manifests(heads)
-        if branches.status not in heads and any(_of_an_attempt(path) for paths in manifests.values() for path in paths):
+        if branches.status not in heads and self._attempts(manifests):
             raise Corrupt(f"the branch {branches.status} is gone, and with it what runs where; restore it from its last commit")
         sources = self._read_sources(heads.get(branches.main), ledger)
+        ledger = self._with_missing(ledger, sources, manifests)
         return GitSeen(
             heads=heads,
             branches=branches,
@@ -73,7 +83,7 @@ class GitEyes:
             ),
         )
 
-    def _branches(self, heads: Mapping[str, str]) -> Branches:
+    def branches(self, heads: Mapping[str, str]) -> Branches:
         """Names of the branches, by reconciler.yaml on the main branch; the names last read stay while that cannot be read."""
         said = self._sources is not None and self._sources[0][0] is not None
         known = self._sources[1].fleet.settings.branches if self._sources is not None else Branches(main=self.main)
@@ -89,6 +99,29 @@ class GitEyes:
             entries = self.git.files(commit) if commit is not None else {}
             self._ledger = (commit, read_ledger(entries, self.git.read, self.records))
         return self._ledger[1]
+
+    def _with_missing(self, ledger: Ledger, sources: Sources, manifests: Mapping[str, frozenset[str]]) -> Ledger:
+        """The ledger, with the records noted that somebody took away while the job has a manifest: such a job may be running."""
+        missing: dict[str, str] = {}
+        for key in sources.jobs.keys() - ledger.records.keys() - ledger.unread:
+            found = (self._attempts(manifests).get((key.team, stem)) for stem in attempt_stems(key.job_id))
+            found = (self._attempts(manifests).get((key.team, stem)) for stem in attempt_stems(key.job_id))
+            stands = next(filter(None, found), None)
+            if stands is not None:
+                missing[record_path(key)] = f"it is gone, though {stands} stands; restore it from the branch's history"
+        return replace(ledger, corrupt={**ledger.corrupt, **missing}) if missing else ledger
+
+    def _attempts(self, manifests: Mapping[str, frozenset[str]]) -> Mapping[tuple[str, str], str]:
+        """(namespace, beginning of an attempt's name) → where such a manifest stands."""
+        if self._stems is None or self._stems[0] != manifests:
+            found: dict[tuple[str, str], str] = {}
+            for region, paths in sorted(manifests.items()):
+                for path in sorted(paths):
+                    stem = stem_of(attempt_at(path))
+                    if stem is not None:
+                        found[path.removeprefix(MANIFESTS).rpartition("/")[0], stem] = f"{path} on {region_branch(region)}"
+            self._stems = (manifests, found)
+        return self._stems[1]
 
     def _read_sources(self, commit: str | None, ledger: Ledger) -> Sources:
         tree = self.git.root_of(commit) if commit is not None else None
@@ -147,7 +180,3 @@ class GitEyes:
 def _is_region(branch: str) -> bool:
     """Whether it may be a region's branch: others below region/ are somebody else's."""
     return branch.startswith(REGION) and matches_name(branch.removeprefix(REGION))
-
-
-def _of_an_attempt(path: str) -> bool:
-    return re.search(r"-[0-9a-f]{6}-a[0-9]+\.yaml$", path) is not None

@@ -75,7 +75,7 @@ def imagined_world(
         withdrawn_at={},
         placements=placements,
         declined=frozenset(),
-        closed={},
+        refused={},
         inputs="",
     )
 

@@ -7,6 +7,7 @@ from pydantic import Field
 from reconciler.model.base import Many, Model, Name
 
 HUB_LEASE_KEY = "hub/lease.json"
+LEDGER_MARK_KEY = "hub/ledger.json"
 
 
 def report_key(region: str) -> str:
@@ -68,6 +69,13 @@ class Grants(Model):
     attempts: Many[Grant] = ()
     forget: Many[str] = ()
     """Attempts whose left-over or replaced objects the agent is to delete."""
+
+
+class LedgerMark(Model):
+    """How far the status branch was seen to have come: one that does not contain this commit was set back by somebody."""
+
+    schema_version: Literal[1] = 1
+    commit: str
 
 
 class HubLease(Model):

@@ -62,6 +62,17 @@ def attempt_name(job_id: str, run_hash: str, number: int) -> str:
     return shortened(job_id, limit) + tail
 
 
+def attempt_stems(job_id: str) -> frozenset[str]:
+    """What the names of a job's attempts begin with, up to run hash and number: long ids leave more room to short numbers."""
+    return frozenset(attempt_name(job_id, "0" * 6, 10**digits).removesuffix(f"-000000-a{10**digits}") for digits in range(6))
+
+
+def stem_of(attempt: str) -> str | None:
+    """What an attempt's name begins with, up to run hash and number; None where it is no attempt's name."""
+    found = re.fullmatch(r"(.+)-[0-9a-f]{6}-a[0-9]+", attempt)
+    return found[1] if found is not None else None
+
+
 def label_value(text: str) -> str:
     """A label's value for any id: itself, or shortened to 63 characters."""
     return shortened(text, 63)
@@ -85,6 +96,11 @@ def placement_path(key: JobKey) -> str:
 def record_path(key: JobKey) -> str:
     """Where a job's record stands on the status branch."""
     return f"jobs/{key.team}/{key.job_id}.json"
+
+
+def attempt_at(path: str) -> str:
+    """The attempt whose manifest stands at this path of a region's branch."""
+    return path.rpartition("/")[2].removesuffix(".yaml")
 
 
 def manifest_path(namespace: str, attempt: str) -> str:

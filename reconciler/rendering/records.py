@@ -37,7 +37,7 @@ def status_page(records: Mapping[JobKey, JobRecord], problems: Sequence[str], no
     """README.md of the status branch: counts, what needs a person, and the jobs that are not over."""
     counts = Counter(record.phase for record in records.values())
     lines = ["# Status", ""]
-    lines += [f"> {notice}" for notice in notices]
+    lines += [line for notice in notices for line in (f"> {' '.join(notice.split())}", ">")][:-1]
     lines += ["", "| phase | jobs |", "| --- | --- |"]
     lines += [f"| {phase.value} | {counts[phase]} |" for phase in Phase if counts[phase]]
     live = sorted((key for key, record in records.items() if record.live), key=lambda key: (records[key].submitted_at, key))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reconciler.adapters.git import BareClone
 from reconciler.ports import EntryKind, RefUpdate, TreeEntry
 from tests.adapters.gitworld import WHEN, Objects, all_files, empty_remote, hide_own_settings
+from tests.examples import examples
 from tests.githttp import run_git, tree_of
 
 
@@ -60,7 +61,7 @@ def applied(base: Mapping[str, bytes], changes: Mapping[str, bytes | None]) -> d
     return result
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=changes_to_files())
 def test_a_changed_tree_is_the_one_git_makes(world: Objects, case: tuple[dict[str, bytes], dict[str, bytes | None]]) -> None:
     base, changes = case

@@ -8,6 +8,7 @@ from reconciler.adapters.schema_check import check
 from reconciler.adapters.strict_yaml import parse
 from reconciler.model.problem import Invalid
 from tests.adapters.schema_check_sample import GOOD, VALIDATOR, problems
+from tests.examples import examples
 
 CHOICES: dict[str, tuple[str, list[str]]] = {
     "a word where a class or a number may be": (
@@ -135,7 +136,7 @@ TOKENS = st.one_of(
 
 
 @given(place=PLACES, token=TOKENS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 def test_a_token_is_repeated_in_no_message_wherever_it_stands(place: str, token: str) -> None:
     try:
         told = check(parse(place.format(token).encode(), "a.yaml"), "a.yaml", VALIDATOR)

@@ -14,6 +14,7 @@ from reconciler.adapters.schema_words import CODES
 from reconciler.adapters.secret_lint import find_credentials
 from reconciler.adapters.strict_yaml import parse
 from tests.adapters.schema_check_sample import SCHEMA, VALIDATOR
+from tests.examples import examples
 
 NOT_OURS: dict[str, tuple[dict[str, Any], str]] = {
     "a reference to another file": ({"$ref": "other.json#/x"}, "leads out of the schema"),
@@ -61,7 +62,7 @@ def has_a_whole_float(value: Any) -> bool:
 
 
 @given(value=(FILES | VALUES).filter(lambda value: not has_a_whole_float(value)))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_no_problems_means_valid_to_jsonschema_itself_and_the_other_way_round(value: Any) -> None:
     told = check(parse(json.dumps(value).encode(), "a.json"), "a.json", VALIDATOR)
     assert (told == []) == Draft7Validator(SCHEMA).is_valid(value)
@@ -78,7 +79,7 @@ ANY = st.recursive(
 
 
 @given(value=ANY)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_document_is_checked_and_every_problem_is_one_line(value: Any) -> None:
     document = parse(json.dumps(value).encode(), "a.json")
     for problem in [*check(document, "a.json", VALIDATOR), *find_credentials(document, "a.json")]:

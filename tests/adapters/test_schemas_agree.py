@@ -16,6 +16,7 @@ from reconciler.adapters.schema_check import compile_schema
 from reconciler.adapters.schemas import KINDS, published
 from tests.adapters.schema_samples import SAMPLES
 from tests.adapters.test_schemas import schemas_in
+from tests.examples import examples
 
 TRICKY = [
     "",
@@ -181,7 +182,7 @@ def test_they_agree_about_every_limit(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_they_agree_on_what_is_broken_in_several_places(kind: str, data: st.DataObject) -> None:
     assert disagreement(kind, data.draw(broken_up(kind))) is None

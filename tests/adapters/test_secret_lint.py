@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from reconciler.adapters.secret_lint import CODE, find_credentials
 from reconciler.adapters.strict_yaml import parse
 from reconciler.model.problem import Problem
+from tests.examples import examples
 
 # Written in pieces, so that no scanner takes this file for a leak. None of them was ever issued.
 HEX40 = "0123456789abcdef" * 2 + "01234567"
@@ -208,7 +209,7 @@ PLACES = [
 
 
 @given(secret=SHAPES, place=st.sampled_from(PLACES))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_known_shape_is_found_wherever_it_stands(secret: str, place: str) -> None:
     text = place.format(secret)
     (problem,) = found(text)

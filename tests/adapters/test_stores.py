@@ -255,6 +255,7 @@ def test_removing_is_done_once_and_harmless_again(store: ObjectStore) -> None:
 # ---- datasets -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # over a thousand objects: more than one page of a listing
 def test_a_dataset_is_all_that_is_below_its_folder_and_nothing_else(store: ObjectStore) -> None:
     for number in range(1203):
         store.put(f"ds/imagenet/part-{number // 100}/{number:05}", b"0123456789", expect=None)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from reconciler.adapters.strict_yaml import Document, parse
 from reconciler.model.problem import Invalid, Problem
+from tests.examples import examples
 
 J0 = """\
 job_id: llm-a
@@ -171,7 +172,7 @@ def read(body: bytes, path: str) -> Document | tuple[Problem, ...]:
 
 
 @given(body=st.binary(max_size=80) | YAML_LIKE | mutated(), path=st.sampled_from(["a.yaml", "a.json"]))
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @example(b"a: 0x" + b"f" * 9000, "a.yaml")
 @example(b"a: " + b"9" * 9000, "a.yaml")
 @example(b"a: 1:" + b"0:" * 900 + b"0", "a.yaml")

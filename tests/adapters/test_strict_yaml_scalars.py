@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reconciler.adapters.strict_yaml import parse
 from reconciler.adapters.yaml_scalars import Trap, plain_value
 from reconciler.model.problem import Invalid, Problem
+from tests.examples import examples
 
 
 def only_problem(text: str, path: str = "a.yaml") -> Problem:
@@ -150,7 +151,7 @@ WORDS = st.sampled_from(["yes", "No", "TRUE", "oFF", "y", "null", "~", ".inf", "
     | st.from_regex(CORE_FLOAT, fullmatch=True)
     | st.from_regex(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}", fullmatch=True)
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @example("1.5e3")
 @example("0o17")
 @example("-.5")

@@ -15,6 +15,7 @@ from reconciler.model.report import RegionReport
 from tests.agent.objects import TEAM
 from tests.agent.region import Killed, Region, job_of, runs
 from tests.agent.stores import FailingStore
+from tests.examples import examples
 
 pytestmark = pytest.mark.slow
 
@@ -235,4 +236,4 @@ class Fleet(RuleBasedStateMachine):
 
 
 TestFleet = Fleet.TestCase
-TestFleet.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestFleet.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

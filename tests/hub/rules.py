@@ -6,7 +6,7 @@ from pathlib import Path
 import pygit2
 
 from reconciler.hub.cycle import Ended, Result
-from reconciler.hub.ledger import written
+from reconciler.hub.ledger import HubFile, written
 from reconciler.model.attempt import ENDED, MAY_RUN
 from reconciler.model.grants import Grants
 from reconciler.model.names import record_path
@@ -43,8 +43,9 @@ class Rules:
         self._branches(tips, records)
 
     def _records(self, repository: pygit2.Repository) -> dict[str, JobRecord | None]:
-        """Path → record of all that stands on the status branch; None where it cannot be read, or is another job's."""
-        found: dict[str, JobRecord | None] = {}
+        """Path → record of all that stands on the status branch; None where it cannot be read, is another job's or is missed."""
+        missed = HubFile.model_validate_json(self._remote.text("status", "hub.json") or "{}").unread
+        found: dict[str, JobRecord | None] = dict.fromkeys(missed)
         for path, oid in self._remote.tree("status").items():
             if path.startswith("jobs/"):
                 try:
@@ -109,9 +110,11 @@ class Rules:
             for grant in Grants.model_validate_json(stored.body).attempts:
                 job = f"{grant.team}/{grant.job_id}"
                 assert granted.setdefault(job, grant.attempt) == grant.attempt, f"{job} is granted twice"
-                assert grant.attempt in known or None in records.values() or not records, f"{grant.attempt} is in no ledger"
+                published = grant.attempt in known or grant.attempt in self._attempts
+                assert published or None in records.values() or not records, f"{grant.attempt} is in no ledger"
         if result.ended in _WENT_WELL and not result.ungranted and records and None not in records.values():
-            assert set(granted.values()) == {name for name, one in known.items() if one.state in MAY_RUN}
+            told = {name for name in granted.values() if name in known or not result.troubles}
+            assert told == {name for name, one in known.items() if one.state in MAY_RUN}
 
 
 def check_pods(running: Mapping[str, list[str]]) -> None:

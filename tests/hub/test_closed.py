@@ -27,7 +27,7 @@ def mute(*culprits: str) -> Callable[[Sequence[str]], Words]:
 def test_a_branch_that_is_named_is_left_out_and_the_others_go_on_at_once() -> None:
     clock = ManualClock()
     closed = ClosedBranches(clock.monotonic)
-    assert closed.note({EU: "frozen"}, ["placements", EU, US, "status"]) == 0
+    assert closed.note({EU: "frozen"}, ["placements", EU, US, "status"], "status") == 0
     assert (closed.state(), closed.words(EU), closed.words(US)) == ({EU}, "frozen", None)
     clock.seconds += RETRY_SECONDS - 1
     assert closed.state() == {EU}
@@ -37,14 +37,29 @@ def test_a_branch_that_is_named_is_left_out_and_the_others_go_on_at_once() -> No
 
 def test_the_only_region_of_a_push_is_the_culprit() -> None:
     closed = ClosedBranches(ManualClock().monotonic)
-    assert closed.note({EU: "no", "status": "no"}, [EU, "status"]) == 0
+    assert closed.note({EU: "no", "status": "no"}, [EU, "status"], "status") == 0
     assert closed.state() == {EU}
 
 
-def test_a_push_without_regions_that_is_refused_is_tried_again_later() -> None:
+@pytest.mark.parametrize("pushed", [["status"], ["status", "placements"], ["status", "placements", EU, US]])
+def test_without_the_ledger_nothing_goes_and_nothing_is_left_out(pushed: list[str]) -> None:
     closed = ClosedBranches(ManualClock().monotonic)
-    assert closed.note({"status": "no"}, ["status", "placements"]) > 0
+    assert closed.note({"status": "no"}, pushed, "status") > 0
     assert closed.state() == frozenset()
+
+
+@pytest.mark.parametrize("branch", ["placements", "proposals/team-a/llm-a", EU])
+def test_any_other_branch_that_is_named_is_left_out_alone(branch: str) -> None:
+    closed = ClosedBranches(ManualClock().monotonic)
+    assert closed.note({branch: "protected"}, ["status", "placements", "proposals/team-a/llm-a", EU, US], "status") == 0
+    assert (closed.state(), closed.words(branch)) == ({branch}, "protected")
+
+
+def test_where_all_are_named_and_no_region_is_among_them_the_ledger_is_tried_alone() -> None:
+    closed = ClosedBranches(ManualClock().monotonic)
+    pushed = ["placements", "proposals/team-a/llm-a", "status"]
+    assert closed.note(dict.fromkeys(pushed, "no"), pushed, "status") == 0
+    assert closed.state() == {"placements", "proposals/team-a/llm-a"}
 
 
 Remote = Callable[[Sequence[str]], Words]
@@ -55,7 +70,7 @@ def push(closed: ClosedBranches, wanting: set[str], remote: Remote) -> list[str]
     pushed = sorted(branch for branch in wanting if closed.words(branch) is None)
     refusals = remote([*pushed, "status"])
     if refusals:
-        closed.note(refusals, [*pushed, "status"])
+        closed.note(refusals, [*pushed, "status"], "status")
         return []
     closed.passed([*pushed, "status"])
     return pushed
@@ -101,11 +116,11 @@ def test_a_hundred_regions_are_not_held_up_by_one_that_is_refused_and_not_named(
 def test_what_is_refused_is_told_with_when_that_began() -> None:
     clock = ManualClock()
     closed = ClosedBranches(clock.monotonic)
-    closed.note({EU: "frozen"}, [EU, US])
+    closed.note({EU: "frozen"}, [EU, US], "status")
     first = closed.refusals((), NOW)
     assert first == (Refusal(branch=EU, message="frozen", since=NOW),)
     clock.seconds += RETRY_SECONDS
-    closed.note({EU: "still frozen"}, [EU, US])
+    closed.note({EU: "still frozen"}, [EU, US], "status")
     later = NOW + timedelta(seconds=RETRY_SECONDS)
     assert closed.refusals(first, later) == (Refusal(branch=EU, message="still frozen", since=NOW),)
     clock.seconds += RETRY_SECONDS

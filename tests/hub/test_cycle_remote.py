@@ -162,6 +162,71 @@ def test_with_a_push_budget_and_a_hook_that_names_nothing_the_others_still_get_t
     assert rig.record("for-eu").phase is Phase.PENDING
 
 
+# ---- a hook that protects another branch --------------------------------------------------------------------------
+
+
+def protects(branch: str) -> str:
+    """An update hook that lets nobody write to these branches."""
+    return f'case "$1" in refs/heads/{branch}) echo "protected" >&2; exit 1;; esac; exit 0'
+
+
+def test_where_placements_are_protected_nothing_new_is_placed_and_everybody_is_told_why(rig: Rig) -> None:
+    runs = rig.attempt("runs")
+    hook(rig, protects("placements"), "update")
+    rig.job("new", gpus=1)
+    rig.settle()
+    waits = rig.record("new")
+    assert (waits.phase, waits.attempts, {why.code for why in waits.waits.values()}) == (Phase.PENDING, (), {"BranchRefused"})
+    assert "the remote refuses branch placements: hook declined: protected" in rig.page()
+    assert [refusal.branch for refusal in rig.hub_file().refusals] == ["placements"]
+    rig.tell("eu", succeeded(runs.name))
+    rig.settle()
+    assert (rig.record("runs").phase, rig.granted("eu"), rig.manifests("eu")) == (Phase.SUCCEEDED, [], []), "the rest goes on"
+    hook(rig, None, "update")
+    after(rig, RETRY_SECONDS + 1)
+    assert rig.record("new").phase is Phase.STARTING
+    assert "refuses" not in rig.page()
+
+
+def test_where_proposals_are_protected_what_needs_none_is_placed(rig: Rig) -> None:
+    rig.put({"policy.yaml": "approval: {teams: [team-b]}\n"})
+    hook(rig, protects("proposals/*"), "update")
+    rig.put({"jobs/team-b/asks.yaml": job_file("asks", gpus=1)})
+    rig.job("new", gpus=1)
+    rig.settle()
+    asks = rig.record("asks", "team-b")
+    assert (asks.phase, asks.why.code if asks.why else "", asks.attempts) == (Phase.PENDING, "BranchRefused", ())
+    assert rig.record("new").phase is Phase.STARTING
+    assert "the remote refuses branch proposals/team-b/asks: hook declined: protected" in rig.page()
+    hook(rig, None, "update")
+    after(rig, RETRY_SECONDS + 1)
+    assert rig.record("asks", "team-b").phase is Phase.PROPOSED
+
+
+def test_a_proposal_that_cannot_be_closed_holds_nothing_up(rig: Rig) -> None:
+    rig.put({"policy.yaml": "approval: {teams: [team-b]}\n", "jobs/team-b/asks.yaml": job_file("asks", gpus=1)})
+    rig.settle()
+    hook(rig, protects("proposals/*"), "update")
+    rig.put({"jobs/team-b/asks.yaml": None, f"jobs/{TEAM}/new.yaml": job_file("new", gpus=1)})
+    rig.settle()
+    assert rig.record("asks", "team-b").phase is Phase.CANCELLED
+    assert rig.record("new").phase is Phase.STARTING
+
+
+def test_a_protected_ledger_is_told_in_every_cycle_and_stops_nothing_that_runs(rig: Rig) -> None:
+    grants = rig.grants("eu").attempts
+    hook(rig, protects("status"), "update")
+    rig.job("new", gpus=1)
+    for _ in range(3):
+        result = rig.cycle(Ended.REFUSED)
+        assert result.troubles[-1].startswith("the remote refuses status: hook declined: protected"), result.troubles
+        rig.clock.seconds += 1
+    assert (rig.grants("eu").attempts, rig.granted("us")) == (grants, [])
+    hook(rig, None, "update")
+    rig.settle()
+    assert rig.record("new").phase is Phase.STARTING
+
+
 # ---- a remote that refuses everything, or is not there ------------------------------------------------------------
 
 

@@ -259,7 +259,7 @@ def test_a_record_that_cannot_be_read_leaves_its_job_alone_and_is_told(rig: Rig,
     result = rig.settle()[-1]
     assert any(f"jobs/{TEAM}/{JOBS[0]}.json" in trouble for trouble in result.troubles)
     assert rig.hub_file().unread == (f"jobs/{TEAM}/{JOBS[0]}.json",)
-    assert f"jobs/{TEAM}/{JOBS[0]}.json on the status branch cannot be read" in rig.page()
+    assert f"jobs/{TEAM}/{JOBS[0]}.json on the status branch cannot be used" in rig.page()
     rig.remove(JOBS[1])
     rig.settle()
     rig.tell("eu", *(stopped(name) for name in before if name not in rig.granted("eu")))
@@ -272,7 +272,7 @@ def test_a_record_that_cannot_be_read_leaves_its_job_alone_and_is_told(rig: Rig,
     rig.put({f"jobs/{TEAM}/{JOBS[0]}.json": good}, "status")
     rig.settle()
     assert (attempts(rig)[stays], rig.hub_file().unread) == (State.RUNNING, ())
-    assert "cannot be read" not in rig.page()
+    assert "cannot be used" not in rig.page()
     assert stays in rig.granted("eu")
 
 

@@ -11,7 +11,7 @@ from reconciler.hub.index import Index
 from reconciler.hub.regions import RegionSeen, seen_of
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.grants import Grant, Grants, Lease, grants_key, lease_key
-from reconciler.model.names import JobKey
+from reconciler.model.names import JobKey, manifest_path
 from reconciler.model.policy import Limits, Policy
 from reconciler.model.record import JobRecord
 from reconciler.ports import Conflict, Refused, Transient
@@ -29,7 +29,7 @@ class World:
     store: FaultyStore
     records: dict[JobKey, JobRecord] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
-    unread: frozenset[JobKey] = frozenset()
+    manifests: frozenset[str] = frozenset()
 
     def say(self, job_id: str, state: State, **fields: object) -> str:
         """A job's record with one attempt in that state, in eu; the attempt's name."""
@@ -42,7 +42,7 @@ class World:
     def due(self, seen: RegionSeen | None = None) -> Due:
         index = Index()
         index.update(self.records, self.policy)
-        return due(index, ["eu"], {} if seen is None else {"eu": seen}, self.unread)["eu"]
+        return due(index, ["eu"], {} if seen is None else {"eu": seen}, {"eu": self.manifests})["eu"]
 
     def write(self, granting: Granting, term: int = 1, commit: str | None = "c1", seen: RegionSeen | None = None) -> Grants:
         return granting.write("eu", self.due(seen), commit, term, seen)
@@ -110,9 +110,9 @@ def test_a_region_that_is_declared_nowhere_is_told_as_long_as_an_attempt_stands_
     index = Index()
     record = make_record(make_attempt(state=State.RUNNING, region="lost"))
     index.update({record.key: record}, Policy())
-    assert due(index, ["eu"], {}).keys() == {"eu", "lost"}
+    assert due(index, ["eu"], {}, {}).keys() == {"eu", "lost"}
     index.update({record.key: make_record(make_attempt(state=State.FAILED, region="lost"))}, Policy())
-    assert due(index, ["eu"], {}).keys() == {"eu"}
+    assert due(index, ["eu"], {}, {}).keys() == {"eu"}
 
 
 LEFT_OVER = {
@@ -353,17 +353,16 @@ def test_what_cannot_be_read_is_refused_with_its_key_and_never_written_over(worl
     assert found.body == body
 
 
-def test_a_job_whose_record_cannot_be_read_keeps_what_was_granted(world: World) -> None:
+def test_a_job_without_a_record_keeps_what_was_granted_for_as_long_as_its_manifest_stands(world: World) -> None:
     running, other = world.say("llm-a", State.RUNNING), world.say("llm-b", State.RUNNING)
     world.write(world.granting())
-    key = JobKey(TEAM, "llm-a")
-    del world.records[key]
-    world.unread = frozenset({key})
+    del world.records[JobKey(TEAM, "llm-a")]
+    world.manifests = frozenset(manifest_path(TEAM, name) for name in (running, other)) | {"manifests/_sentinel.yaml"}
     world.say("llm-b", State.STOPPING, outcome=Outcome.CANCELLED)
     for granting in (world.granting(), world.granting()):  # a hub that goes on, and one that has just started
         assert [grant.attempt for grant in world.write(granting).attempts] == [running]
         assert [grant.attempt for grant in world.write(granting).attempts] == [running]
-    world.unread = frozenset()
+    world.manifests -= {manifest_path(TEAM, running)}
     assert [grant.attempt for grant in world.write(world.granting()).attempts] == []
     assert other != running
 

@@ -13,6 +13,7 @@ from reconciler.model.names import JobKey, manifest_path
 from reconciler.model.policy import Limits, Policy
 from reconciler.model.record import JobRecord, Phase, PlacementSeen
 from tests.builders import NOW, make_attempt, make_record, make_spec
+from tests.examples import examples
 
 REGIONS = ("ap", "eu", "us")
 TEAMS = ("team-a", "team-b")
@@ -70,7 +71,7 @@ def everything(index: Index, paths: set[tuple[str, str]], attempts: set[str]) ->
     }
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(histories)
 def test_an_index_that_was_kept_says_what_a_new_one_says(history: list[tuple[tuple[JobKey, JobRecord | None], int]]) -> None:
     kept, known = Index(), dict[JobKey, JobRecord]()

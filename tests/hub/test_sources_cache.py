@@ -14,6 +14,7 @@ from reconciler.hub.sources import ParseCache, Sources, read_sources
 from reconciler.model.base import Model
 from reconciler.model.job import JobSpec
 from reconciler.ports import EntryKind, Transient
+from tests.examples import examples
 from tests.hub.main_branch import Main, job
 
 M = TypeVar("M", bound=Model)
@@ -156,7 +157,7 @@ def commit(main: Main, files: dict[str, tuple[str, EntryKind]], *, backwards: bo
         main.put(path, body, kind)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(commits=COMMITS)
 def test_neither_order_nor_memory_shows_in_the_answer(commits: list[dict[str, tuple[str, EntryKind]]]) -> None:
     remembering, forgetful = Main(), Main()
@@ -182,7 +183,7 @@ def check_sound(found: Sources) -> None:
     assert set(found.fleet.regions) == {path[8:-5] for path in found.in_force if path.startswith("regions/")}
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(files=st.dictionaries(FILES, BODIES, max_size=10), junk=st.binary(max_size=200))
 def test_a_bad_job_changes_nothing_for_the_others(files: dict[str, str], junk: bytes) -> None:
     alone, beside = Main.of(files), Main.of(files)

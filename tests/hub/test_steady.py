@@ -22,6 +22,7 @@ from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.planning.lifecycle import NOTHING_SEEN
 from tests.builders import NOW, TEAM, make_attempt, make_nodes, make_record, make_report, make_spec
+from tests.examples import examples
 from tests.hub.main_branch import Main
 from tests.hub.words import failed, job_file, pod, region_file, running, stopped, succeeded, work
 
@@ -175,9 +176,9 @@ class Life:
     def world(self) -> World:
         sources = self.main.sources()
         ledger = Ledger(self.records, {}, HubFile(), Rejected(), {}, {})
-        closed = {"eu": because(Why.BRANCH_REFUSED, branch="region/eu", message="no")} if self.closed else {}
+        refused = {"region/eu": because(Why.BRANCH_REFUSED, branch="region/eu", message="no")} if self.closed else {}
         return World(
-            sources, ledger, None, self.regions, self.ages, self.withdrawn_at, self.placements, self.declined, closed, "x"
+            sources, ledger, None, self.regions, self.ages, self.withdrawn_at, self.placements, self.declined, refused, "x"
         )
 
     def take(self, outcome: Outcome) -> None:
@@ -193,7 +194,7 @@ class Life:
 happenings = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 27)), min_size=4, max_size=30)
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(120), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(happenings)
 def test_a_memory_that_was_kept_decides_what_a_new_one_decides(history: list[tuple[int, int, int]]) -> None:
     life, kept = Life(), Memory()

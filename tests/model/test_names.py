@@ -24,6 +24,7 @@ from reconciler.model.names import (
 )
 from reconciler.model.region import Region
 from tests.builders import make_spec
+from tests.examples import examples
 
 job_ids = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,126}[a-z0-9])?", fullmatch=True)
 hashes = st.from_regex(r"[0-9a-f]{64}", fullmatch=True)
@@ -67,7 +68,7 @@ def test_what_an_attempt_is_called() -> None:
     assert attempt_name("7-up", HASH, 1) == "j-7-up-x784f52d2-012345-a1"
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(job_ids, hashes, numbers)
 def test_limits(job_id: str, run_hash: str, number: int) -> None:
     make_spec(job_id)  # the model takes it
@@ -80,14 +81,14 @@ def test_limits(job_id: str, run_hash: str, number: int) -> None:
     assert LABEL_VALUE.fullmatch(label_value(job_id))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(st.tuples(job_ids, hashes, numbers), st.tuples(job_ids, hashes, numbers))
 def test_different_attempts_have_different_names(one: tuple[str, str, int], other: tuple[str, str, int]) -> None:
     assume((one[0], one[1][:6], one[2]) != (other[0], other[1][:6], other[2]))
     assert attempt_name(*one) != attempt_name(*other)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(job_ids, st.integers(10, 70))
 def test_a_shortened_id_differs_from_its_neighbours(job_id: str, limit: int) -> None:
     others = {f"{job_id}0", f"{job_id}-0", f"0{job_id}", f"{job_id[:-1]}{'a' if job_id[-1] != 'a' else 'b'}", job_id}

@@ -10,6 +10,7 @@ from reconciler.model.attempt import Needs
 from reconciler.model.pods import main_resources, merge_pod, node_needs, pod_requests, wants_rdma
 from reconciler.model.region import Profile
 from tests.builders import GIB, make_spec
+from tests.examples import examples
 
 GPU = "nvidia.com/gpu"
 
@@ -69,7 +70,7 @@ steps = st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=6)
 mains = st.lists(st.integers(0, 9), max_size=4)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(steps, mains, st.integers(0, 3))
 def test_requests_against_time(initial: list[tuple[bool, int]], together: list[int], overhead: int) -> None:
     """Walk through the pod's life and look at what runs at each moment."""

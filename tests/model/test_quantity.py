@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reconciler.model.quantity import as_bytes, milli, whole
+from tests.examples import examples
 
 UNITS = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),
@@ -17,7 +18,7 @@ UNITS = {
 }  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(st.integers(0, 10**6), st.one_of(st.none(), st.integers(0, 999)), st.sampled_from(sorted(UNITS)))
 def test_against_exact_fractions(units: int, thousandths: int | None, suffix: str) -> None:
     text = f"{units}" if thousandths is None else f"{units}.{thousandths:03}"

@@ -17,6 +17,7 @@ from reconciler.model.job import JobSpec
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, Condition, JobRecord, Phase, PlacementSeen
 from tests.builders import NOW, TEAM, make_attempt, make_record, make_spec
+from tests.examples import examples
 from tests.rendering.strategies import specs
 
 SHAPES = sorted((Path(__file__).parents[1] / "cases" / "shapes").glob("*.yaml"))
@@ -44,13 +45,13 @@ def test_jobs_as_people_write_them_read_back(path: Path) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(specs())
 def test_any_spec_reads_back(spec: JobSpec) -> None:
     spec_reads_back(spec)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.sampled_from(sorted(ENDED)), st.sampled_from([None, *Outcome]), reasons, words), max_size=3),
     st.sampled_from(Phase),

@@ -245,7 +245,7 @@ def cycle(course: Course) -> None:
         withdrawn_at=course.withdrawn_at,
         placements={},
         declined=frozenset(),
-        closed={},
+        refused={},
         inputs=f"cycle {course.cycles}",
     )
     course.outcome = decide(world, course.now)

@@ -13,6 +13,7 @@ from reconciler.planning.capacity import Capacity, now_free, reported, unseen, w
 from reconciler.planning.shapes import Free, Kind, facts_of
 from reconciler.planning.snapshot import RegionView
 from tests.builders import CARDS, NOW, make_holding, make_node, make_nodes, make_pod, make_region, make_report, make_workload
+from tests.examples import examples
 from tests.planning.reference_rooms import take
 
 A100 = Kind("A100-80GB", "NVIDIA-A100-SXM4-80GB", 80 * 2**30, "550.90.07", rdma=False, taints=())
@@ -51,7 +52,7 @@ lines = st.builds(Free, st.integers(-1, 9), st.integers(-1, 9), amounts, st.just
 kinds = st.sampled_from((A100, A100._replace(driver="535.1"), A100._replace(gpu_model="L4")))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(kinds, lines), max_size=7),
     st.lists(st.tuples(needs_of, st.integers(1, 6), st.lists(kinds, min_size=1, max_size=3, unique=True)), max_size=5),
@@ -227,7 +228,7 @@ def test_the_earliest_start(case: tuple[RegionView, Needs, int, int | None]) -> 
     assert earliest_start(view, needs, nodes, [A100], NOW) == expected
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.integers(-20, 60), st.integers(0, 4)), max_size=8), st.integers(1, 5))
 def test_the_earliest_start_against_trying_every_end(ends: list[tuple[int, int]], nodes: int) -> None:
     view = queue(*((f"a{at}", minutes, [f"n{node}"]) for at, (minutes, node) in enumerate(ends) if at == node), nodes=5)

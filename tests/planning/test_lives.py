@@ -17,6 +17,7 @@ from reconciler.model.record import FINISHED, JobRecord, Phase, PlacementSeen, S
 from reconciler.planning.lifecycle import Intent, Seen, Wanted, admit, advance, settle
 from reconciler.planning.records import approve, grant, next_number, run_seconds_left, with_attempt, withdraw
 from tests.builders import NOW, TEAM, make_attempt, make_pod, make_record, make_spec, make_workload
+from tests.examples import examples
 
 POLICY = Policy.model_validate({"thresholds": {"reschedules": 3}, "limits": {"max_runtime_seconds": 86_400}})
 
@@ -173,7 +174,7 @@ def follows(before: JobRecord, after: JobRecord) -> None:
     assert after.first_attempt >= before.first_attempt
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=examples(250), deadline=None, derandomize=True)
 @given(st.lists(moments, min_size=1, max_size=14))
 def test_a_life(life: list[Moment]) -> None:
     record, now = first_record(), NOW
@@ -192,7 +193,7 @@ def test_a_life(life: list[Moment]) -> None:
         follows(after, record)
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=examples(250), deadline=None, derandomize=True)
 @given(st.lists(moments, min_size=1, max_size=10))
 def test_a_second_look_at_the_same_world_changes_nothing(life: list[Moment]) -> None:
     """But for a run that was asked for while another was on, and begins when that has ended; and an end is read by the spec that
@@ -210,7 +211,7 @@ def test_a_second_look_at_the_same_world_changes_nothing(life: list[Moment]) -> 
         record = act(once, moment, now)
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=examples(250), deadline=None, derandomize=True)
 @given(st.lists(moments, min_size=1, max_size=14))
 def test_what_has_succeeded_runs_again_only_when_asked(life: list[Moment]) -> None:
     record, now = first_record(), NOW
@@ -223,7 +224,7 @@ def test_what_has_succeeded_runs_again_only_when_asked(life: list[Moment]) -> No
         record = act(after, moment, now)
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=examples(250), deadline=None, derandomize=True)
 @given(st.lists(moments, min_size=1, max_size=14))
 def test_nothing_is_granted_while_something_may_still_run(life: list[Moment]) -> None:
     """An attempt that was granted ends only by what was seen: its success, its failure, or the proof that it has stopped."""

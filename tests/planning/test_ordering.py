@@ -11,6 +11,7 @@ from reconciler.model.fleet import Team
 from reconciler.planning.ordering import Order
 from reconciler.planning.snapshot import JobView
 from tests.builders import TEAMS, make_job
+from tests.examples import examples
 
 
 def order(jobs: list[JobView], used: dict[str, int] | None = None, weights: dict[str, float] | None = None) -> list[str]:
@@ -92,7 +93,7 @@ def pending(draw: st.DrawFn) -> list[JobView]:
     return jobs
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(pending(), st.sets(st.integers(0, 7)), st.dictionaries(st.sampled_from(TEAMS), st.integers(0, 3)))
 def test_against_looking_at_everybody_each_time(jobs: list[JobView], refused: set[int], used: dict[str, int]) -> None:
     queue, waiting, held = Order(jobs, used, {}), list(jobs), dict(used)

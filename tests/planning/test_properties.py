@@ -17,13 +17,14 @@ from reconciler.planning.plan import plan, refused_view
 from reconciler.planning.rooms import Rooms
 from reconciler.planning.snapshot import Holding, JobView, RegionView, Snapshot
 from tests.builders import NOW, make_job, make_node, make_region, make_snapshot
+from tests.examples import examples
 from tests.planning.reference import could_run
 from tests.planning.reference_rooms import free_nodes, take
 from tests.planning.worlds import numbers, snapshot_of
 
 K = TypeVar("K")
 V = TypeVar("V")
-some_worlds = settings(max_examples=150, deadline=None, derandomize=True)
+some_worlds = settings(max_examples=examples(150), deadline=None, derandomize=True)
 
 
 def placed(decisions: tuple[Decision, ...]) -> list[Place]:

@@ -6,6 +6,7 @@ from reconciler.planning.decisions import Place
 from reconciler.planning.plan import plan
 from reconciler.planning.snapshot import Snapshot
 from tests.builders import NOW
+from tests.examples import examples
 from tests.planning.reference import Verdict, reference
 from tests.planning.worlds import numbers, snapshot_of
 
@@ -16,7 +17,10 @@ def verdicts(snapshot: Snapshot) -> list[Verdict]:
 
 
 @settings(
-    max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(300),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(numbers)
 def test_plan_agrees_with_the_reference(number: int) -> None:

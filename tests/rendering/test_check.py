@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from reconciler.model import names
 from reconciler.rendering.check import OBJECT_LIMIT_BYTES, object_problems, problems
 from reconciler.rendering.manifest import render_job, sentinel
+from tests.examples import examples
 from tests.rendering.builders import EFA, job, region, rendering
 
 RICH = job(
@@ -242,7 +243,7 @@ def _places(value: Any, path: str = "") -> list[str]:
     return [found for key, item in pairs if "." not in str(key) for found in (f"{path}{key}", *_places(item, f"{path}{key}."))]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.sampled_from([place for place in _places(GOOD) if "." in place]), json_values)
 def test_whatever_stands_somewhere_the_check_answers(place: str, value: Any) -> None:
     objects = copy.deepcopy(GOOD)

@@ -18,6 +18,7 @@ from reconciler.rendering.manifest import _values, render_job
 from reconciler.rendering.manifest import objects as checked_objects
 from reconciler.rendering.pod import pod_spec
 from reconciler.rendering.rendering import Rendering
+from tests.examples import examples
 from tests.rendering.builders import EFA, PLAIN, STAGE_IMAGE, env_of, objects, region, rendering
 from tests.rendering.strategies import specs
 
@@ -65,7 +66,7 @@ def renderings(draw: st.DrawFn) -> Rendering:
     )
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=SLOW)
 @given(renderings())
 def test_what_is_read_back_is_what_was_meant(one: Rendering) -> None:
     manifest = render_job(one)
@@ -95,7 +96,7 @@ def _assert_the_specs_own_text(spec: JobSpec, main: dict[str, Any], found: dict[
     assert {key: value for key, value in spec.labels.items() if not is_reserved(key)}.items() <= labels.items()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=SLOW)
 @given(renderings())
 def test_the_pod_asks_for_what_was_planned(one: Rendering) -> None:
     asked = pod_requests(pod_spec(one))
@@ -108,14 +109,14 @@ def test_the_pod_asks_for_what_was_planned(one: Rendering) -> None:
     ) == (planned.gpus, planned.cpu_milli, planned.memory_bytes, planned.disk_bytes)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=SLOW)
 @given(renderings())
 def test_kubernetes_knows_every_field(one: Rendering) -> None:
     for found in objects(render_job(one)).values():
         kubernetes_validate.validate(found, "1.36", strict=True)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=SLOW)
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=SLOW)
 @given(renderings())
 def test_what_is_checked_before_printing_is_what_is_printed(one: Rendering) -> None:
     assert checked_objects(one, _values(one)) == list(yaml.load_all(render_job(one), Loader=yaml.CSafeLoader))

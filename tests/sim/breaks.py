@@ -2,11 +2,12 @@
 
 from reconciler.adapters.local.job_controller import orphan
 from reconciler.adapters.local.nodes import lose_node, return_node
-from reconciler.model.grants import HUB_LEASE_KEY
-from reconciler.model.names import LABEL_ATTEMPT
+from reconciler.model.grants import HUB_LEASE_KEY, LEDGER_MARK_KEY, LedgerMark
+from reconciler.model.names import LABEL_ATTEMPT, manifest_path, record_path
 from tests.sim.faults import Weather
 from tests.sim.person import REGIONS
-from tests.sim.steps import kind
+from tests.sim.steps import kind, turn
+from tests.sim.witness import Violation
 from tests.sim.world import World
 
 # ---- programs die, stand still, lose answers ----------------------------------------------------------------------
@@ -158,6 +159,51 @@ def force_region_branch(world: World, a: int, b: int, c: int) -> None:
     """A region's branch is forced back along its history, or deleted."""
     if world.person.force_branch(f"region/{REGIONS[a % 2]}", -1 if b % 6 == 0 else 1 + b % 4):
         world.cause("a region's branch was rewritten")
+
+
+@kind(3)
+def lose_ledger(world: World, a: int, b: int, c: int) -> None:
+    """The status branch is forced back or deleted; no hub writes to it until somebody has put it back."""
+    head = world.person.head("refs/heads/status")
+    noted = world.place.store.get(LEDGER_MARK_KEY)
+    if world.busy or head is None or noted is None or LedgerMark.model_validate_json(noted.body).commit != head:
+        return  # what nobody has looked at yet, nobody can miss
+    world.person.force_branch("status", -1 if b % 3 == 0 else 1 + b % 4)
+    lost = world.person.head("refs/heads/status")
+    _meanwhile(world, a, b, c)
+    if world.person.head("refs/heads/status") != lost:
+        raise Violation("a hub went on from a ledger that had been set back")
+    world.person.put_back("status", head)
+
+
+def _meanwhile(world: World, a: int, b: int, c: int) -> None:
+    """A few turns, and nothing else: two accidents at once may leave nothing to know the first by."""
+    later, world.later = world.later, lambda _: None
+    for number in range(1 + c % 3):
+        turn(world, a + number, b, c)
+    world.later = later
+
+
+@kind(3)
+def lose_a_record(world: World, a: int, b: int, c: int) -> None:
+    """Somebody removes the record of a job that has a manifest; later it is put back as it was."""
+    found = world.person.branch_files("status")
+    standing = {name: world.person.branch_files(f"region/{name}") for name in REGIONS}
+    current = [record for record in world.ledger.records.values() if record.current is not None]
+    stands = [
+        record
+        for record in current
+        if (attempt := record.current) is not None and manifest_path(record.team, attempt.name) in standing[attempt.region]
+    ]
+    if world.busy or not stands:
+        return
+    record = stands[a % len(stands)]
+    path = record_path(record.key)
+    world.person.change_branch("status", {path: None})
+    _meanwhile(world, a, b, c)
+    if path in world.person.branch_files("status"):
+        raise Violation(f"{record.key} has a manifest, and a new record was begun for it")
+    world.person.change_branch("status", {path: found[path]})
 
 
 @kind(2)

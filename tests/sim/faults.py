@@ -125,7 +125,7 @@ class Fuse:
     def _due(self, what: str) -> _Armed | None:
         for armed in self._armed:
             armed.writes_left -= what.startswith(armed.on)
-        due = next((armed for armed in self._armed if armed.writes_left < 0), None)
+        due = next((armed for armed in self._armed if armed.writes_left < 0 and what.startswith(armed.on)), None)
         if due is not None:
             self._armed.remove(due)
         return due

@@ -52,7 +52,7 @@ class PublicLedger:
         """Read what is new. Raises Violation where it does not follow from what was there."""
         found = self._repository.references.get("refs/heads/status")
         head = str(found.target) if found is not None else None
-        if head == self._head or head is None:
+        if head == self._head or head is None or self._was(head):
             return
         self._head = head
         self.moved += 1
@@ -63,6 +63,10 @@ class PublicLedger:
                 if self._blobs.get(path) != str(entry.id):
                     self._blobs[path] = str(entry.id)
                     self._take(path, entry.data)
+
+    def _was(self, head: str) -> bool:
+        """Whether somebody set the branch back: what it says then, it has said before."""
+        return self._head is not None and self._repository.descendant_of(self._head, head)
 
     def _take(self, path: str, body: bytes) -> None:
         record = JobRecord.model_validate_json(body)

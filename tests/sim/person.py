@@ -201,6 +201,25 @@ class Person:
         self._repository.references.create(ref, commit.id, force=True)
         return True
 
+    def put_back(self, branch: str, commit: str) -> None:
+        """Force a branch to a commit that it had."""
+        self._repository.references.create(f"refs/heads/{branch}", pygit2.Oid(hex=commit), force=True)
+
+    def branch_files(self, branch: str) -> dict[str, bytes]:
+        """Path → bytes of what stands on a branch."""
+        head = self.head(f"refs/heads/{branch}")
+        if head is None:
+            return {}
+        index = pygit2.Index()
+        index.read_tree(self._repository[head].peel(pygit2.Tree))
+        return {entry.path: self._repository[entry.id].data for entry in index}
+
+    def change_branch(self, branch: str, changes: Mapping[str, bytes | None]) -> None:
+        """A commit on a branch: each path gets those bytes, or goes."""
+        files: dict[str, bytes | None] = {**self.branch_files(branch), **changes}
+        tree = self._tree({path: body for path, body in files.items() if body is not None})
+        self.put_back(branch, str(self._commit(tree, self.head(f"refs/heads/{branch}"), "by hand")))
+
     def _tree(self, files: Mapping[str, bytes]) -> pygit2.Oid:
         index = pygit2.Index()
         for path, body in files.items():

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from reconciler.model.names import JobKey
 from tests.sim.person import PROGRAMS, REGIONS, TEAMS, Fields, as_file, parsed
-from tests.sim.steps import kind
+from tests.sim.steps import kind, turn
 from tests.sim.world import World
 
 MOST_JOBS = 7
@@ -212,3 +212,52 @@ def answer_proposal(world: World, a: int, b: int, c: int) -> None:
     refs = world.person.proposals()
     if refs:
         world.person.answer(refs[a % len(refs)], yes=b % 3 > 0)
+
+
+# ---- just then ----------------------------------------------------------------------------------------------------
+
+
+def _change_of_mind(world: World, path: str, b: int) -> None:
+    """The file goes, changes or is suspended; or goes and comes back at once."""
+    if path not in _sound(world):
+        return  # somebody was paused, and it has gone meanwhile
+    fields, body = _fields(world, path), world.person.files[path]
+    match b % 4:
+        case 0:
+            world.person.edit(path, None)
+        case 1:
+            world.person.edit(path, fields | {"image": f"reg.example.com/train:m{b}"})
+        case 2:
+            world.person.edit(path, fields | {"suspend": True})
+        case _:
+            world.person.edit(path, None)
+            world.turn(0.3, world.hubs)
+            world.person.commit({**world.person.files, path: body})
+
+
+@kind(7)
+def hasty(world: World, a: int, b: int, c: int) -> None:
+    """A job is pushed, and another word on it follows while it is about to start."""
+    before = set(world.person.jobs())
+    new_job(world, a, b, c)
+    for path in set(world.person.jobs()) - before:
+        turn(world, a, 3, c)
+        turn(world, b, c % 4, 2)
+        _change_of_mind(world, path, b)
+        turn(world, c, a % 4, b)
+
+
+@kind(5)
+def at_its_end(world: World, a: int, b: int, c: int) -> None:
+    """A word on a job comes just before or after its program has ended, and before anybody may have heard of that."""
+    runs = [run for run in world.witness.running() if run.ends is not None]
+    if not runs:
+        return
+    run = runs[a % len(runs)]
+    left = ((run.ends or 0) - world.witness.moments[run.region]()) / 1000
+    world.pass_time(max(left + (-0.5, 0.0, 0.2)[c % 3], 0.0))
+    named = f'"job_id": "{run.key.job_id}"'.encode()
+    paths = [path for path in _sound(world) if path.startswith(f"jobs/{run.key.team}/") and named in world.person.files[path]]
+    if paths:
+        _change_of_mind(world, paths[0], b)
+        turn(world, c, a % 4, b)

@@ -3,6 +3,7 @@
 Each history here is one that a guard of the protocol exists for; the judges of the world (witness, ledger) look on.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.sim.world import Choices, World
 
 X, Y = JobKey("team-a", "x"), JobKey("team-a", "y")
 GRANTS = "put regions/us/grants"
+SECOND, SYNC = "hub-1", "sync-us"
 
 
 def _job(key: JobKey, seconds: int, **more: object) -> Fields:
@@ -27,8 +29,8 @@ def _job(key: JobKey, seconds: int, **more: object) -> Fields:
 def world(tmp_path: Path) -> World:
     """Two hubs, of which the first leads; y runs in us, the cheaper region."""
     made = World(tmp_path, 0, Choices(hubs=2))
-    push(made, Y, _job(Y, 120))
-    turns(made, 6, without=made.hubs[1].name)
+    push(made, Y, _job(Y, 90))
+    turns(made, 5, without=[SECOND])
     assert [run.key for run in made.witness.running()] == [Y]
     assert (made.hubs[0].hub.leads, made.hubs[1].hub.leads) == (True, False)
     return made
@@ -38,28 +40,28 @@ def push(world: World, key: JobKey, fields: Fields | None) -> None:
     world.person.edit(f"jobs/{key.team}/{key.job_id}.yaml", fields)
 
 
-def turns(world: World, number: int, seconds: float = 1.0, without: str = "") -> None:
+def turns(world: World, number: int, seconds: float = 2.0, without: Collection[str] = ()) -> None:
     for _ in range(number):
-        world.turn(seconds, [actor for actor in world.actors if actor.name != without])
+        world.turn(seconds, [actor for actor in world.actors if actor.name not in without])
 
 
-@pytest.mark.parametrize("lost", [0, 1, 40])
+@pytest.mark.parametrize("lost", [0, 40])
 def test_a_paused_leaders_grants_come_late(world: World, lost: int) -> None:
     """It published x and stood still before it granted x. Meanwhile x was taken away, and so many grants of its successor's were
     lost: where all of them were, the late ones arrive, and x may run until it is stopped again."""
 
     def meanwhile(steps: int) -> None:
+        turns(world, 6)  # x's object is made
         push(world, X, None)
         for _ in range(lost):
             world.hubs[1].fuse.arm("lose", 0, on=GRANTS)
-        turns(world, 25)
+        turns(world, 8, without=[SYNC] if lost else [])  # and stays
         assert world.hubs[1].hub.leads
 
     world.later = meanwhile
     world.hubs[0].fuse.arm("pause", 0, on=GRANTS)
     push(world, X, _job(X, 300))
-    turns(world, 2)
-    turns(world, 10)
+    turns(world, 8)
     assert world.hubs[0].starts == 1
     world.clear_faults()
     assert ending.drain(world) == []
@@ -68,11 +70,11 @@ def test_a_paused_leaders_grants_come_late(world: World, lost: int) -> None:
 
 
 def test_grants_that_arrive_after_what_they_grant_was_taken_away(world: World) -> None:
-    world.hubs[0].fuse.arm("delay", 0, on=GRANTS, steps=60)
+    world.hubs[0].fuse.arm("delay", 0, on=GRANTS, steps=30)
     push(world, X, _job(X, 20))
     world.turn(1.0, [world.hubs[0]])
     push(world, X, None)
-    turns(world, 20, without=world.hubs[1].name)
+    turns(world, 8, without=[SECOND])
     assert ending.drain(world) == []
     assert [run.key for run in world.witness.runs] == [Y], "x never ran"
 
@@ -81,7 +83,7 @@ def test_a_paused_leaders_push_comes_too_late(world: World) -> None:
     """It had decided x for one region; while it stood still another hub placed x, and x ran."""
 
     def meanwhile(steps: int) -> None:
-        turns(world, 30)
+        turns(world, 15)
         assert world.ledger.records[X].phase in (Phase.RUNNING, Phase.STARTING)
 
     world.later = meanwhile
@@ -96,18 +98,18 @@ def test_a_paused_leaders_push_comes_too_late(world: World) -> None:
 def test_a_clock_that_stands_still_makes_two_leaders(world: World) -> None:
     first, second = world.hubs
     first.clock.stop()
-    turns(world, 25, without=first.name)
+    turns(world, 12, without=[first.name])
     assert first.hub.leads
     assert second.hub.leads
-    for number in range(6):
+    for number in range(3):
         push(world, X, _job(X, 15, description=f"words {number}", rerun=number))
-        turns(world, 4)
+        turns(world, 2)
         world.turn(1.0, [second, first, second, first])
     assert ending.drain(world) == []
-    assert world.ledger.records[X].rerun == 5
+    assert world.ledger.records[X].rerun == 2
 
 
-@pytest.mark.parametrize("again", [1, 2, 3])
+@pytest.mark.parametrize("again", [1, 2])
 def test_a_lease_that_was_deleted_makes_two_leaders(world: World, again: int) -> None:
     """And the terms go on: what the old leader wrote does not outrank what the new one writes."""
     for number in range(again):
@@ -118,7 +120,7 @@ def test_a_lease_that_was_deleted_makes_two_leaders(world: World, again: int) ->
         assert second.hub.leads
         push(world, X, _job(X, 15, rerun=number))
         world.turn(1.0, [*world.hubs, *world.hubs])
-        turns(world, 30)
+        turns(world, 15)
     assert ending.drain(world) == []
     assert world.ledger.records[X].phase is Phase.SUCCEEDED
     assert len(world.ledger.records[X].attempts) == again
@@ -126,11 +128,11 @@ def test_a_lease_that_was_deleted_makes_two_leaders(world: World, again: int) ->
 
 def test_hubs_that_take_turns(world: World) -> None:
     """Each leads for a while and is killed in its next push; the other takes over."""
-    for number in range(4):
+    for number in range(3):
         leader = world.hubs[number % 2]
-        leader.fuse.arm("kill", 0, after=number > 1, on="push")
+        leader.fuse.arm("kill", 0, after=number == 1, on="push")
         push(world, X, _job(X, 10, rerun=number))
-        turns(world, 30, without=leader.name if number % 2 else "")
+        turns(world, 12)
     assert ending.drain(world) == []
     assert len(world.ledger.records[X].attempts) >= 1
-    assert world.ledger.records[X].rerun == 3
+    assert world.ledger.records[X].rerun == 2

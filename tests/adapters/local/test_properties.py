@@ -16,6 +16,7 @@ from reconciler.adapters.local.objects import TERMINAL, owner_of
 from reconciler.adapters.local.scheduler import free_room
 from reconciler.ports import Conflict, KubeObject
 from tests.adapters.local.world import World, make_job, runs
+from tests.examples import examples
 
 JOBS, NODES = ("a", "b", "c"), ("n1", "n2")
 SOME_JOB, SOME_NODE = st.sampled_from(JOBS), st.sampled_from(NODES)
@@ -180,5 +181,5 @@ class Region(RuleBasedStateMachine):
         assert due is None or due > self.world.clock.monotonic()
 
 
-Region.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+Region.TestCase.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)
 TestRegion = Region.TestCase
