@@ -12,7 +12,8 @@ from enum import Enum
 from reconciler.hub.branches import add_placements, add_regions, suspicious
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
-from reconciler.hub.decide import Memory, Outcome, World, decide, events_of
+from reconciler.hub.decide import Memory, Outcome, World, events_of
+from reconciler.hub.drafts import Drafts, decide_with
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
@@ -27,9 +28,8 @@ from reconciler.model.attempt import Outcome as HowEnded
 from reconciler.model.attempt import State
 from reconciler.model.grants import LEDGER_MARK_KEY
 from reconciler.model.names import JobKey, digest, region_branch
-from reconciler.model.reasons import Reason, Why, because
-from reconciler.model.record import JobRecord, Phase
-from reconciler.model.region import Region
+from reconciler.model.reasons import Why, because
+from reconciler.model.record import JobRecord
 from reconciler.planning.lifecycle import settle
 from reconciler.planning.records import replace_current, withdraw
 from reconciler.ports import Clock, Conflict, GitRepository, ObjectStore, Refused, Transient
@@ -95,6 +95,7 @@ class Hub:
         self._regions: frozenset[str] = frozenset()
         self._unproposed: frozenset[JobKey] = frozenset()
         self._memory = Memory()
+        self._drafts = Drafts(options.stage_image)
         self._quiet: tuple[object, float] | None = None
 
     @property
@@ -229,36 +230,27 @@ class Hub:
         )
 
     def _settled(self, world: World, seen: GitSeen, now: datetime) -> tuple[Outcome, Rendered]:
-        """The decisions, without those whose manifests cannot be made."""
-        outcome = decide(world, now, self._memory)
-        open_branches = {name: paths for name, paths in seen.manifests.items() if world.is_open(name)}
-        regions = {name: region for name, region in seen.sources.fleet.regions.items() if world.is_open(name)}
-        rendered = self._rendered(outcome.records, regions, open_branches, seen)
+        """The decisions, without the approvals whose manifests cannot be made any more."""
+        outcome = decide_with(self._drafts, world, now, self._memory)
+        rendered = self._rendered(outcome.records, world, seen)
         if not rendered.refused:
             return outcome, rendered
         records = dict(outcome.records)
         for key, words in rendered.refused.items():
             before = world.ledger.records.get(key)
             proposed = before.current if before is not None else None
-            if key in outcome.placements:  # decided in this cycle: nobody has seen it yet
-                records[key] = _unplaced(records[key], before, because(Why.START_REFUSED, message=words))
-            elif proposed is not None and proposed.state is State.PROPOSED:  # approved in this cycle: its number is known
+            if proposed is not None and proposed.state is State.PROPOSED:  # approved in this cycle: its number is known
                 undone = replace_current(records[key], proposed)
                 undone = withdraw(undone, HowEnded.WITHDRAWN, because(Why.START_REFUSED, message=words), now)
                 records[key] = settle(undone, seen.sources.fleet.policy, now)
-        kept = {key: placement for key, placement in outcome.placements.items() if key not in rendered.refused}
-        outcome = replace(outcome, records=records, placements=kept, events=events_of(world.ledger.records, records))
-        return outcome, self._rendered(records, regions, open_branches, seen)
+        outcome = replace(outcome, records=records, events=events_of(world.ledger.records, records))
+        return outcome, self._rendered(records, world, seen)
 
-    def _rendered(
-        self,
-        records: Mapping[JobKey, JobRecord],
-        regions: Mapping[str, Region],
-        present: Mapping[str, frozenset[str]],
-        seen: GitSeen,
-    ) -> Rendered:
+    def _rendered(self, records: Mapping[JobKey, JobRecord], world: World, seen: GitSeen) -> Rendered:
+        regions = {name: region for name, region in seen.sources.fleet.regions.items() if world.is_open(name)}
+        present = {name: paths for name, paths in seen.manifests.items() if world.is_open(name)}
         self._memory.index.update(records, seen.sources.fleet.policy)
-        return manifest_changes(records, self._memory.index, regions, present, self._options.stage_image)
+        return manifest_changes(records, self._memory.index, regions, present, self._drafts)
 
     def _publication(
         self, world: World, seen: GitSeen, outcome: Outcome, rendered: Rendered, now: datetime
@@ -306,11 +298,3 @@ class Hub:
         ]
         refused = [reason.text for reason in world.refused.values()]
         return (*reports, *corrupt, *strangers, *refused)
-
-
-def _unplaced(record: JobRecord, before: JobRecord | None, why: Reason) -> JobRecord:
-    """The record as if its newest attempt had never been decided, which has used up no approval then."""
-    as_read = before is not None and before.placement.blob == record.placement.blob
-    placement = before.placement if before is not None and as_read else record.placement
-    changes = {"attempts": record.attempts[:-1], "placement": placement, "phase": Phase.IMPOSSIBLE, "why": why}
-    return record.model_copy(update=changes)

@@ -5,18 +5,19 @@ placements is honoured or refused (review.py); then the pass places what waits (
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from reconciler.hub.index import Index, job_view
 from reconciler.hub.intents import intent_for
 from reconciler.hub.ledger import Ledger, Suspicion
 from reconciler.hub.regions import RegionSeen
-from reconciler.hub.review import NeverIn, PlacementFile, approval_needed, approved_region, review
+from reconciler.hub.review import NeverIn, PlacementFile, approval_needed, approved_region, review, use_choice
 from reconciler.hub.sources import Sources
 from reconciler.hub.steady import Steady
 from reconciler.model.attempt import Attempt, State
 from reconciler.model.attempt import Outcome as HowEnded
+from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey, attempt_name, manifest_path, proposal_branch, region_branch
 from reconciler.model.placement import DecisionView, Placement
 from reconciler.model.reasons import Reason, Why, because
@@ -34,7 +35,16 @@ from reconciler.planning.records import (
     withdraw,
 )
 from reconciler.planning.rooms import Rooms
-from reconciler.planning.snapshot import RegionView, Snapshot
+from reconciler.planning.snapshot import JobView, RegionView, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Unrendered:
+    """A job as it was when the renderer refused it."""
+
+    spec: JobSpec
+    regions: Mapping[str, str]
+    """Region → why no manifest can be made for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,8 @@ class World:
     """Branches that the remote refuses at present, and its words."""
     inputs: str
     """Digest of all of the above, to be published with each decision."""
+    unrendered: Mapping[JobKey, Unrendered] = field(default_factory=dict)
+    """Jobs of which no manifest can be made for some regions."""
 
     def is_open(self, region: str) -> bool:
         """Whether the remote takes the region's branch."""
@@ -200,15 +212,27 @@ def snapshot_of(world: World, index: Index) -> Snapshot:
         )
         for name, region in sorted(fleet.regions.items())
     }
-    pending = () if "policy.yaml" in world.sources.unread else tuple(index.pending.values())
+    pending = () if "policy.yaml" in world.sources.unread else tuple(_views(world, index))
     return Snapshot(regions, fleet.links, fleet.datasets, fleet.teams, fleet.policy, pending, index.used_gpus)
+
+
+def _views(world: World, index: Index) -> Iterable[JobView]:
+    if not world.unrendered:
+        return index.pending.values()
+    return [_view(view, world.unrendered.get(view.key)) for view in index.pending.values()]
+
+
+def _view(view: JobView, known: Unrendered | None) -> JobView:
+    if known is None or known.spec != view.spec:
+        return view
+    return replace(view, unrendered=tuple(sorted(known.regions.items())))
 
 
 def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> tuple[JobRecord, Placement | None, bool]:
     """The record with its new attempt, the placement to publish, and whether it still has to be approved."""
     current = record.current
     if current is not None:  # a proposal, approved and now with room
-        return settle(grant(approve(record, now), now), world.sources.fleet.policy, now), None, False
+        return settle(grant(use_choice(approve(record, now)), now), world.sources.fleet.policy, now), None, False
     rule = approval_needed(record.key, record, decision.chosen, world.sources.fleet.policy)
     refused = world.refused.get(proposal_branch(record.key)) if rule is not None else None
     if refused is not None:
@@ -219,8 +243,7 @@ def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> 
     if rule is not None:
         why = because(Why.APPROVAL_NEEDED, rule=rule, branch=proposal_branch(record.key), into="placements")
         return after.model_copy(update={"phase": Phase.PROPOSED, "why": why}), placement, True
-    after = after.model_copy(update={"placement": after.placement.model_copy(update={"approved": None, "run_hash": None})})
-    return settle(grant(after, now), world.sources.fleet.policy, now), placement, False
+    return settle(grant(use_choice(after), now), world.sources.fleet.policy, now), placement, False
 
 
 def new_attempt(record: JobRecord, chosen: Candidate, now: datetime, *, proposed: bool) -> Attempt:

@@ -7,13 +7,11 @@ never edited; and only those are removed whose attempt has ended in the ledger. 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from reconciler.hub.drafts import Drafts
 from reconciler.hub.index import Index
-from reconciler.model.attempt import Attempt
 from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord
 from reconciler.model.region import Region
-from reconciler.rendering.manifest import render_checked
-from reconciler.rendering.rendering import Rendering, Unrenderable
 
 MANIFESTS = "manifests/"
 SENTINEL = "manifests/_sentinel.yaml"
@@ -36,7 +34,7 @@ def manifest_changes(
     index: Index,
     regions: Mapping[str, Region],
     present: Mapping[str, frozenset[str]],
-    stage_image: str,
+    drafts: Drafts,
 ) -> Rendered:
     """What every region's branch lacks or has too much. `present`: the manifests that stand on each branch now."""
     changes: dict[str, Changes] = {}
@@ -46,43 +44,17 @@ def manifest_changes(
         branch: Changes = dict.fromkeys(sorted(path for path in there - wanted.keys() if index.may_leave(region, path)))
         for path in sorted(wanted.keys() - there if region in regions else ()):
             record = records[wanted[path]]
-            made = _rendered(record, regions[region], stage_image)
+            attempt = record.current
+            if attempt is None or attempt.run_hash != record.run_hash:
+                continue  # its spec is not the one in force any more
+            made = drafts.draft(record, attempt, regions[region])
             if isinstance(made, str):
                 refused[record.key] = made
-            elif made is not None:
+            else:
                 branch[path] = made
         if branch:
             changes[region] = branch
     return Rendered(changes, refused)
-
-
-def _rendered(record: JobRecord, region: Region, stage_image: str) -> bytes | str | None:
-    """The current attempt's manifest; words where it cannot be made; None where its spec is not the one in force any more."""
-    attempt = record.current
-    if attempt is None or attempt.run_hash != record.run_hash:
-        return None
-    try:
-        return render_checked(rendering_of(record, attempt, region, stage_image))
-    except Unrenderable as error:
-        return str(error)
-
-
-def rendering_of(record: JobRecord, attempt: Attempt, region: Region, stage_image: str) -> Rendering:
-    """What the renderer needs of an attempt."""
-    uris = attempt.dataset_uris
-    return Rendering(
-        team=record.team,
-        spec=record.spec,
-        region=region,
-        attempt=attempt.name,
-        number=attempt.number,
-        run_hash=attempt.run_hash,
-        gpu_products=attempt.gpu_products,
-        checkpoint=attempt.checkpoint,
-        seeded_from=attempt.seeded_from,
-        stage_image=stage_image,
-        dataset_uris=uris or tuple(use.uri or "" for use in record.spec.datasets),
-    )
 
 
 def changed_records(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> list[JobRecord]:

@@ -61,12 +61,14 @@ def _said(record: JobRecord, blob: str, said: Placement, never_in: NeverIn, now:
         seen = record.placement.model_copy(update={"blob": blob, "veto": said.veto})
         reason = because(Why.OVERRIDE_REFUSED, region=wanted, cause=cause.text)
         return with_condition(see_placement(record, seen), HONOURED, reason, now)
+    agreed = _agreed(record)
     seen = PlacementSeen(
         blob=blob,
         pin=said.pin,
         veto=said.veto,
         approved=wanted,
-        run_hash=record.run_hash if wanted is not None else None,
+        agreed=agreed,
+        run_hash=record.run_hash if wanted is not None or agreed is not None else None,
     )
     record = with_condition(see_placement(record, seen), HONOURED, None, now)
     return _carry_out(record, wanted, now)
@@ -94,9 +96,24 @@ def approved_region(record: JobRecord) -> str | None:
     return placement.approved if placement.run_hash == record.run_hash else None
 
 
+def _agreed(record: JobRecord) -> str | None:
+    return record.placement.agreed if record.placement.run_hash == record.run_hash else None
+
+
+def use_choice(record: JobRecord) -> JobRecord:
+    """The record once an attempt stands where a person chose: later ones may go elsewhere, and need no word to come back."""
+    placement = record.placement
+    agreed = _agreed(record)
+    if placement.approved is not None and placement.run_hash == record.run_hash:
+        agreed = placement.approved
+    run_hash = record.run_hash if agreed is not None else None
+    used = placement.model_copy(update={"approved": None, "agreed": agreed, "run_hash": run_hash})
+    return record.model_copy(update={"placement": used})
+
+
 def approval_needed(key: JobKey, record: JobRecord, chosen: Candidate, policy: Policy) -> str | None:
     """The rule by which this placement must wait for a person; None where none does, or a person has spoken already."""
-    if approved_region(record) == chosen.region:
+    if chosen.region in (approved_region(record), _agreed(record)):
         return None
     rules = policy.approval
     if rules.always:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from reconciler.hub.decide import World, decide
+from reconciler.hub.decide import Memory, World
+from reconciler.hub.drafts import Drafts, decide_with
 from reconciler.hub.intents import MainSeen, suspicion_of
 from reconciler.hub.ledger import HubFile, Ledger, Rejected, Suspicion
 from reconciler.hub.regions import RegionSeen
@@ -23,6 +24,8 @@ from reconciler.model.region import NodePool, Region
 from reconciler.model.report import RegionSummary
 from reconciler.planning.shapes import Free, Kind, NodeFacts, ReportFacts
 
+STAGE_IMAGE = "stage:1"
+"""Of manifests that nobody sees."""
 UNCOMMITTED = "0" * 40
 """In the place of main's commit."""
 NO_LEDGER = Ledger({}, {}, HubFile(), Rejected(), {}, {})
@@ -82,7 +85,7 @@ def imagined_world(
 
 def what_if(world: World, now: datetime) -> WhatIf:
     """The hub's decisions in that world."""
-    outcome = decide(world, now)
+    outcome = decide_with(Drafts(STAGE_IMAGE), world, now, Memory())
     jobs = {
         key: Imagined(
             before=world.ledger.records.get(key),

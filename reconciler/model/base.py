@@ -57,8 +57,8 @@ Line = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1f\x
 
 Quantity = Annotated[
     str,
-    StringConstraints(pattern=r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?" + END),
-    Field(description="A Kubernetes quantity as a string", examples=["64Gi", "500m", "96"]),
+    StringConstraints(pattern=r"^[0-9]{1,15}(\.[0-9]{1,9})?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?" + END),
+    Field(description="A Kubernetes quantity as a string, of at most 15 digits", examples=["64Gi", "500m", "96"]),
 ]
 
 Uri = Annotated[

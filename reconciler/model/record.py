@@ -59,9 +59,11 @@ class PlacementSeen(Model):
     pin: str | None = None
     veto: Many[str] = ()
     approved: str | None = None
-    """The region that a merged proposal approved, until an attempt has used it."""
+    """The region that a person chose, by merging a proposal or by an edit: the next attempt goes there, and uses it up."""
+    agreed: str | None = None
+    """The region that a person chose before: another attempt may be placed there without asking again."""
     run_hash: str | None = None
-    """Of the spec that was approved."""
+    """Of the spec that a person chose it for."""
     declined: str | None = None
     """Run hash of the spec whose proposal a person deleted."""
 

@@ -74,6 +74,7 @@ def class_key(job: JobView) -> Hashable:
         job.pin,
         job.veto,
         job.avoid,
+        job.unrendered,
         # Without data to move, prices compare by the hour and no start depends on how long the job runs.
         job.run_seconds if spec.dataset is not None or spec.deadline is not None else None,
         spec.gpu,
@@ -160,7 +161,7 @@ class Classifier:
     def _rules(self, job: JobView) -> dict[str, Refusal | None]:
         spec = job.spec
         people = (job.key.team, job.pin, job.veto, spec.allowed_regions, spec.denied_regions, spec.compliance)
-        key = (people, spec.workload, spec.network, spec.queue, spec.tolerations, _overlay_key(spec))
+        key = (people, job.unrendered, spec.workload, spec.network, spec.queue, spec.tolerations, _overlay_key(spec))
         found = self._permitted.get(key)
         if found is None:
             found = self._permitted[key] = {name: permitted(job, view, self._snapshot) for name, view in self._regions}
@@ -266,6 +267,7 @@ _NEARNESS = {
     code_of(Why.REGION_TOO_SMALL): 5,
     code_of(Why.DATA_UNREACHABLE): 6,
     code_of(Why.DATA_MAY_NOT_LEAVE): 6,
+    code_of(Why.START_REFUSED): 7,
 }
 """How far a region came through the filters; the rules of people (1) come before the nodes."""
 

@@ -102,6 +102,11 @@ def _overlay(job: JobView, view: RegionView, _: Snapshot) -> Refusal | None:
     return None
 
 
+def _manifest(job: JobView, view: RegionView, _: Snapshot) -> Refusal | None:
+    words = dict(job.unrendered).get(view.region.name)
+    return _no(Why.START_REFUSED, message=words) if words is not None else None
+
+
 def _namespace(job: JobView, view: RegionView, _: Snapshot) -> Refusal | None:
     if view.facts is not None and job.key.team not in view.facts.namespaces:
         return Refusal(because(Why.NAMESPACE_MISSING, region=view.region.name, team=job.key.team), ever=False)
@@ -109,7 +114,7 @@ def _namespace(job: JobView, view: RegionView, _: Snapshot) -> Refusal | None:
 
 
 Rule = Callable[[JobView, RegionView, Snapshot], Refusal | None]
-_RULES: tuple[Rule, ...] = (_lists, _team, _profile, _overlay, _namespace)
+_RULES: tuple[Rule, ...] = (_lists, _team, _profile, _overlay, _manifest, _namespace)
 
 
 def overlay_fields(overlay: object, path: str = "") -> list[str]:

@@ -54,6 +54,8 @@ class JobView:
     """Regions that just failed it for reasons of their own; used only when no other can take it."""
     run_seconds: int | None = None
     """Expected run time that is left; None where nobody knows."""
+    unrendered: tuple[tuple[str, str], ...] = ()
+    """(region, words) of regions for which no manifest of it can be made."""
 
 
 @dataclass(frozen=True, slots=True)

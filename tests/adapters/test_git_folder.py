@@ -89,6 +89,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarted", [True, False], ids=["after a restart", "while running"])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_a_broken_clone_mends_itself_within_two_cycles(world: Unmade, damage: Callable[[Path], object], restarted: bool) -> None:

@@ -58,6 +58,7 @@ def test_a_push_whose_answer_is_lost_is_done_when_the_branches_say_so(tmp_path: 
         assert set(clone.heads()) == {"main", "status"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", ["pre-receive", "post-receive"])
 def test_a_push_that_hangs_is_ended_and_judged_by_the_branches(world: Branches, hook: str) -> None:
     gate, reached = world.folder / "gate", world.folder / "reached"

@@ -59,6 +59,7 @@ SLOW = "alias.slow=!for i in 1 2 3 4 5 6; do echo $i >&2; sleep 0.3; done"
 SILENT = "alias.silent=!echo begun >&2; sleep 60"
 
 
+@pytest.mark.slow
 def test_a_slow_git_may_go_on_for_as_long_as_it_says_something(tmp_path: Path) -> None:
     remote = Remote("/nowhere")
     assert git(remote, tmp_path, ["-c", SLOW, "slow"], 1.0, patience=30) == Answer(0, b"", "1\n2\n3\n4\n5\n6")

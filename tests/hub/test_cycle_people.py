@@ -178,7 +178,9 @@ def test_a_proposal_that_is_made_anew_never_sets_its_branch_back(rig: Rig) -> No
 
 
 def test_an_approved_placement_that_no_manifest_can_be_made_of_is_told_and_not_granted(rig: Rig) -> None:
+    rig.put({"regions/eu.yaml": region_file("eu", 1.0, "profile: {shared_claim: slow}\n")})
     proposed(rig, volumes=[{"kind": "shared", "mount_path": "/shared"}], allowed_regions=["eu"])
+    rig.put({"regions/eu.yaml": region_file("eu", 1.0)})
     rig.merge_proposal()
     rig.settle()
     assert (rig.granted("eu"), rig.manifests("eu")) == ([], [])
@@ -490,3 +492,55 @@ def test_a_standing_hub_leaves_it_to_the_leader(rig: Rig) -> None:
     assert git.pushes == []
     rig.settle()
     assert rig.attempt().outcome is Outcome.MOVED
+
+
+# ---- an approval is used once -------------------------------------------------------------------------------------
+
+
+def approved_and_failed(rig: Rig) -> None:
+    """A job whose first attempt was approved for eu, and failed there; it may try again."""
+    proposed(rig, gpus=1, retries=3)
+    rig.merge_proposal()
+    rig.settle()
+    rig.tell("eu", failed(rig.attempt().name))
+    rig.settle()
+
+
+def test_another_attempt_where_it_was_approved_asks_nobody(rig: Rig) -> None:
+    approved_and_failed(rig)
+    assert (rig.record().phase, rig.attempt().number, rig.attempt().region) == (Phase.STARTING, 2, "eu")
+    assert (rig.record().placement.approved, rig.record().placement.agreed) == (None, "eu")
+
+
+def test_an_approval_that_was_used_is_no_pin(rig: Rig) -> None:
+    """The region that it was for is closed: the job is proposed for the other one."""
+    proposed(rig, gpus=1, retries=3)
+    rig.merge_proposal()
+    rig.settle()
+    rig.put({"regions/eu.yaml": region_file("eu", 1.0, "cordoned: true\n")})
+    rig.settle()
+    rig.tell("eu", failed(rig.attempt().name))
+    rig.settle()
+    assert (rig.record().phase, rig.attempt().number, rig.attempt().region) == (Phase.PROPOSED, 2, "us")
+    assert PROPOSAL in rig.tips()
+
+
+def test_an_edit_of_what_runs_asks_again(rig: Rig) -> None:
+    approved_and_failed(rig)
+    rig.job(gpus=1, retries=3, image="reg.example.com/other:2")
+    rig.settle()
+    rig.tell("eu", stopped(rig.attempt().name))
+    rig.settle()
+    assert (rig.record().phase, rig.record().placement.agreed) == (Phase.PROPOSED, "eu")
+    rig.merge_proposal()
+    rig.settle()
+    assert (rig.record().phase, rig.record().placement.approved) == (Phase.STARTING, None)
+
+
+def test_a_veto_that_is_added_later_leaves_the_approval_as_it_was(rig: Rig) -> None:
+    approved_and_failed(rig)
+    rig.edit_placement(veto=["us"])
+    rig.settle()
+    rig.tell("eu", failed(rig.attempt().name))
+    rig.settle()
+    assert (rig.record().phase, rig.attempt().number, rig.attempt().region) == (Phase.STARTING, 3, "eu")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.sim.history import drawn, judged
 
-FEW = range(4)
+FEW = range(2)
 CHUNKS, CHUNK = 24, 10
 FIRST = 1000
 """Seeds of the long run; `make check` has others."""

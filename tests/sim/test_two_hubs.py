@@ -15,6 +15,8 @@ from tests.sim import ending
 from tests.sim.person import Fields
 from tests.sim.world import Choices, World
 
+pytestmark = pytest.mark.slow
+
 X, Y = JobKey("team-a", "x"), JobKey("team-a", "y")
 GRANTS = "put regions/us/grants"
 SECOND, SYNC = "hub-1", "sync-us"
