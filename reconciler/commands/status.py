@@ -1,7 +1,8 @@
 """`reconciler status`: all jobs, or one, as the ledger has them; with `--watch`, again whenever something changes.
 
 Decides what a row says; the ledger is the hub's word. JSON (schema_version 1): `main`, `status` (commits), `jobs` (each with
-`job`, `team`, `job_id`, `phase`, `region`, `attempt`, `gpus`, `since`, `why`), `not_taken_in` (paths), `problems`, `doubt`.
+`job`, `team`, `job_id`, `phase`, `region`, `attempt`, `gpus`, `since`, `why`), `not_taken_in` (paths), `problems`, `troubles`
+(each with `subject`, `code`, `what`, `since`), `doubt`.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ from typing import Any
 from reconciler.commands import screen
 from reconciler.commands.names import find, known_to
 from reconciler.commands.repository import Look
-from reconciler.hub.ledger import RejectedFile, Suspicion
+from reconciler.hub.branches import told
+from reconciler.hub.ledger import RejectedFile, Suspicion, Trouble
 from reconciler.hub.repo_files import place_of
 from reconciler.model.names import JobKey
 from reconciler.model.problem import Problem
@@ -34,6 +36,8 @@ class Status:
     """Job files of main that neither a record nor a refusal is about: the hub has not seen them yet."""
     problems: tuple[RejectedFile, ...]
     doubt: Suspicion | None
+    troubles: tuple[Trouble, ...]
+    """What the hub asks a person to look at."""
 
 
 def status_of(look: Look, job: str | None) -> Status:
@@ -51,6 +55,7 @@ def status_of(look: Look, job: str | None) -> Status:
         not_taken_in=_unseen(look) if job is None else (),
         problems=problems,
         doubt=look.ledger.hub.suspicion,
+        troubles=look.ledger.hub.troubles if job is None else (),
     )
 
 
@@ -108,6 +113,7 @@ def notes(status: Status) -> Sequence[str]:
         found.append("no hub has written a ledger here yet")
     if status.doubt is not None:
         found.append(f"{doubt_text(status.doubt)}. If it was meant: `reconciler confirm {status.doubt.main[:12]}`")
+    found += [told(trouble) for trouble in status.troubles]
     return [*found, *(problem_line(each) for each in status.problems)]
 
 
@@ -141,6 +147,7 @@ def as_value(status: Status) -> dict[str, Any]:
         "jobs": [_job(record) for record in status.records],
         "not_taken_in": list(status.not_taken_in),
         "problems": [problem.model_dump(mode="json") for problem in status.problems],
+        "troubles": [trouble.model_dump(mode="json") for trouble in status.troubles],
         "doubt": doubt.model_dump(mode="json") if doubt is not None else None,
     }
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from reconciler.hub.decide import Outcome
-from reconciler.hub.ledger import Suspicion
+from reconciler.hub.ledger import Suspicion, Trouble
 from reconciler.hub.observing import GitSeen
 from reconciler.hub.outputs import SENTINEL, Changes, Rendered, manifests_summed_up, summed_up
 from reconciler.hub.publish import Cycle, Publication
@@ -82,6 +82,11 @@ def proposals_to_close(outcome: Outcome, heads: Mapping[str, str]) -> list[str]:
     """Proposal branches whose job waits for no approval any more."""
     open_ones = {proposal_branch(key) for key, record in outcome.records.items() if record.phase is Phase.PROPOSED}
     return sorted(name for name in heads if name.startswith("proposals/") and name not in open_ones)
+
+
+def told(trouble: Trouble) -> str:
+    """A trouble as the page has it."""
+    return trouble.what if trouble.since is None else f"{trouble.what} (since {trouble.since:%Y-%m-%d %H:%M} UTC)"
 
 
 def suspicious(suspicion: Suspicion | None) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
-from reconciler.hub.branches import add_placements, add_regions, suspicious
+from reconciler.hub.branches import add_placements, add_regions, suspicious, told
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
 from reconciler.hub.decide import Memory, Outcome, World, events_of
@@ -17,13 +17,14 @@ from reconciler.hub.drafts import Drafts, decide_with
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
-from reconciler.hub.ledger import Corrupt, HubFile, Suspicion
+from reconciler.hub.ledger import Corrupt, HubFile, Suspicion, Trouble
 from reconciler.hub.mark import Mark
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
 from reconciler.hub.sources import Documents
+from reconciler.hub.troubles import Standing, lasting, passing, since
 from reconciler.model.attempt import Outcome as HowEnded
 from reconciler.model.attempt import State
 from reconciler.model.grants import LEDGER_MARK_KEY
@@ -34,6 +35,8 @@ from reconciler.planning.lifecycle import settle
 from reconciler.planning.records import replace_current, withdraw
 from reconciler.ports import Clock, Conflict, GitRepository, ObjectStore, Refused, Transient
 
+RESTING_SECONDS = 60.0
+"""While nothing is live, a full look at least this often: regions fall silent without an event."""
 TRIES = 5
 """Races lost in a row before the cycle is given up until something wakes the hub."""
 
@@ -96,6 +99,9 @@ class Hub:
         self._unproposed: frozenset[JobKey] = frozenset()
         self._memory = Memory()
         self._drafts = Drafts(options.stage_image)
+        self._standing = Standing(clock.monotonic)
+        self._ungranted: Mapping[str, str] = {}
+        self._fresh_seconds = 0.0
         self._quiet: tuple[object, float] | None = None
 
     @property
@@ -126,7 +132,8 @@ class Hub:
         """One try; None where another writer was quicker."""
         heads = self._git.heads()
         self._reports.look(self._regions)
-        state = (tuple(sorted(heads.items())), self._reports.matter(), self._closed.state(), term)
+        silent = frozenset(name for name in self._regions if (self._reports.age_seconds(name) or 0.0) > self._fresh_seconds)
+        state = (tuple(sorted(heads.items())), self._reports.matter(), silent, self._closed.state(), term)
         if self._quiet is not None and self._quiet[0] == state and self._clock.monotonic() < self._quiet[1]:
             return Result(Ended.IDLE, again_in_seconds=self._quiet[1] - self._clock.monotonic())
         seen = self._look()
@@ -139,7 +146,7 @@ class Hub:
         result = self._decide_and_publish(seen, term)
         if result is not None and result.ended is Ended.QUIET and result.again_in_seconds is None:
             live = any(record.live for record in seen.ledger.records.values())
-            wait = self._options.resync_seconds if live else 3600.0
+            wait = min(self._options.resync_seconds if live else RESTING_SECONDS, self._standing.next_seconds or RESTING_SECONDS)
             self._quiet = (state, self._clock.monotonic() + wait)
             return replace(result, again_in_seconds=wait)
         self._quiet = None
@@ -173,12 +180,15 @@ class Hub:
         suspicion = suspicion_of(seen.ledger, seen.sources, seen.main, now)
         if suspicion is not None and suspicion.kind != "gone":
             seen = self._eyes.as_declared_before(seen)
+        self._fresh_seconds = seen.sources.fleet.policy.thresholds.report_fresh_seconds
         world = self._world(seen, suspicion)
         outcome, rendered = self._settled(world, seen, now)
         publication, outcome, troubles = self._publication(world, seen, outcome, rendered, now)
         if not publication.updates:
+            before = self._ungranted
             ungranted = self._grant(outcome.records, seen, seen.heads, term)
-            soon = 0.0 if self._closed.passed(()) else 1.0 if ungranted else None
+            mended = before.keys() - self._ungranted.keys()  # which is news
+            soon = 0.0 if self._closed.passed(()) or mended else 1.0 if ungranted else None
             return Result(Ended.QUIET, troubles=troubles, ungranted=ungranted, again_in_seconds=soon)
         wait = self._budget.wait_seconds(seen.sources.fleet.settings.intervals)
         if wait > 0:
@@ -260,41 +270,36 @@ class Hub:
         shut = frozenset(name for name in self._regions if not world.is_open(name))
         add_regions(publication, self._git, seen, rendered, shut, outcome.events)
         outcome = add_placements(publication, self._git, outcome, world.refused.keys())
-        troubles = self._troubles(world, seen)
+        troubles = self._troubles(world, seen, now)
         hub = HubFile(
             main=seen.main.commit if world.suspicion is None else seen.ledger.hub.main,
             suspicion=world.suspicion,
             refusals=self._closed.refusals(seen.ledger.hub.refusals, now),
             unread=tuple(sorted(world.ledger.corrupt)),
+            troubles=troubles,
         )
-        blobs, fresh = status_blobs(self._git, world, outcome, hub, [*troubles, *suspicious(world.suspicion)], now)
+        blobs, fresh = status_blobs(self._git, world, outcome, hub, [*map(told, troubles), *suspicious(world.suspicion)], now)
         self._eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:
             publication.add(seen.branches.status, blobs, summed_up(outcome.events), outcome.events)
-        return publication, outcome, troubles
+        return publication, outcome, tuple(trouble.what for trouble in troubles)
 
     def _grant(self, records: Mapping[JobKey, JobRecord], seen: GitSeen, heads: Mapping[str, str], term: int) -> tuple[str, ...]:
         """Write what the published ledger lets run; one region's trouble never stops the others."""
-        troubles: list[str] = []
+        troubles: dict[str, str] = {}
         self._memory.index.update(records, seen.sources.fleet.policy)
         wanted = due(self._memory.index, self._regions, self._reports.seen, seen.manifests)
         for name, what in wanted.items():
             try:
                 self._granting.write(name, what, heads.get(region_branch(name)), term, self._reports.seen.get(name))
             except (Conflict, Transient, Refused) as error:
-                troubles.append(f"the grants of {name} were not written: {error}")
+                troubles[name] = str(error)
         self._granting.forget_ended(frozenset().union(*(what.stopping for what in wanted.values())))
-        return tuple(troubles)
+        self._ungranted = troubles
+        return tuple(f"the grants of {name} were not written: {words}" for name, words in troubles.items())
 
-    def _troubles(self, world: World, seen: GitSeen) -> tuple[str, ...]:
-        reports = [f"{name}: {words}" for name, words in sorted(self._reports.troubles.items())]
-        corrupt = [f"{path} on the status branch cannot be used: {words}" for path, words in sorted(world.ledger.corrupt.items())]
-        index = self._memory.index
-        strangers = [
-            f"{path} stands on {region_branch(name)} and no record knows it: what runs of it runs on; restore the record "
-            f"from the history of the status branch, or remove the file"
-            for name, present in sorted(seen.manifests.items())
-            for path in index.strangers(name, present)
-        ]
-        refused = [reason.text for reason in world.refused.values()]
-        return (*reports, *corrupt, *strangers, *refused)
+    def _troubles(self, world: World, seen: GitSeen, now: datetime) -> tuple[Trouble, ...]:
+        before, index = seen.ledger.hub.troubles, self._memory.index
+        strangers = {name: index.strangers(name, present) for name, present in seen.manifests.items()}
+        found = lasting(world, self._reports.troubles, strangers)
+        return since([*found, *self._standing.told(passing(world, self._ungranted), before)], before, now)

@@ -80,6 +80,8 @@ class Granting:
         if term != self._term:
             self.reset()
             self._term = term
+        if seen is not None and any(code.startswith("Grants") for code in seen.health):
+            self._written.pop(region, None)  # they are not there as they were written: somebody else had a hand in them
         known = self._written.get(region) or self._read(region)
         before = known[1] if known is not None else None
         self.highest_term = max(self.highest_term, term, before.term if before is not None else 0)

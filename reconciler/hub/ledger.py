@@ -42,6 +42,16 @@ class Refusal(Model):
     since: datetime
 
 
+class Trouble(Model):
+    """Something that a person should look at."""
+
+    subject: str
+    """A region, a branch, a path."""
+    code: str
+    what: str
+    since: datetime | None = None
+
+
 class HubFile(Model):
     """hub.json: what is true of the hub as a whole."""
 
@@ -51,7 +61,8 @@ class HubFile(Model):
     suspicion: Suspicion | None = None
     refusals: Many[Refusal] = ()
     unread: Many[str] = ()
-    """Records on the status branch that cannot be read."""
+    """Records on the status branch that cannot be used."""
+    troubles: Many[Trouble] = ()
 
 
 class RejectedFile(Model):

@@ -74,6 +74,7 @@ class HubLoop:
         self._maintenance_due = threading.Event()
         self._log = structlog.get_logger("hub")
         self._seen_wrong = ""
+        self._logged: frozenset[str] = frozenset()
         self.wakeups = Wakeups()
         self.health = Health()
 
@@ -131,8 +132,12 @@ class HubLoop:
         )
         for event in result.events:
             self._log.info("published", what=event)
-        for trouble in (*result.troubles, *result.ungranted):
-            self._log.warning("trouble", what=trouble)
+        troubles = (*result.troubles, *result.ungranted)
+        if result.ended is not Ended.IDLE:
+            for trouble in dict.fromkeys(troubles):
+                if trouble not in self._logged:
+                    self._log.warning("trouble", what=trouble)
+            self._logged = frozenset(troubles)
         if result.ended in (Ended.RACED, Ended.DEFERRED, Ended.REFUSED):
             self._log.info("not published", why=result.ended.value, again_in_seconds=result.again_in_seconds)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from reconciler.model.grants import report_key
-from reconciler.model.report import RegionReport, RegionSummary, WorkloadReport
+from reconciler.model.report import Health, RegionReport, RegionSummary, WorkloadReport
 from reconciler.planning.shapes import ReportFacts, facts_of
 from reconciler.ports import ObjectStore, Refused, Stored, Transient
 
@@ -34,6 +34,8 @@ class RegionSeen:
     summary: RegionSummary
     synced_commit: str | None
     sync_errors: Mapping[str, str]
+    health: Mapping[str, str]
+    """Code → words of what is not as it should be there; one of each code."""
     matter: int
     """Hash of all that a decision could depend on; heartbeats leave it alone."""
 
@@ -42,6 +44,7 @@ def seen_of(report: RegionReport) -> RegionSeen:
     """What the hub keeps of a report."""
     facts = facts_of(report)
     workloads = {workload.attempt: workload for workload in report.workloads}
+    health = _by_code(report.health)
     matter = hash(
         (
             facts.nodes,
@@ -51,6 +54,7 @@ def seen_of(report: RegionReport) -> RegionSeen:
             report.lease_epoch,
             tuple(sorted(report.sync_errors.items())),
             report.incarnation,
+            tuple(sorted(health)),
         )
     )
     return RegionSeen(
@@ -63,8 +67,16 @@ def seen_of(report: RegionReport) -> RegionSeen:
         report.summary,
         report.synced_commit,
         report.sync_errors,
+        health,
         matter,
     )
+
+
+def _by_code(found: Iterable[Health]) -> dict[str, str]:
+    by_code: dict[str, list[str]] = {}
+    for one in found:
+        by_code.setdefault(one.code, []).append(one.message)
+    return {code: words[0] + (f", and {len(words) - 1} more" if len(words) > 1 else "") for code, words in by_code.items()}
 
 
 class Reports:

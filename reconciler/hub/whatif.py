@@ -123,6 +123,7 @@ def declared_empty(region: Region, namespaces: Iterable[str]) -> RegionSeen:
         summary=summary,
         synced_commit=None,
         sync_errors={},
+        health={},
         matter=0,
     )
 

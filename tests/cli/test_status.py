@@ -79,7 +79,7 @@ def test_one_job_by_its_id_alone(command: Command, world: HubWorld) -> None:
 def test_json_says_the_same_in_a_stable_form(command: Command, world: HubWorld) -> None:
     said = json.loads(command.done("status", "--json", "--repo", world.url))
     assert said["schema_version"] == 1
-    assert set(said) == {"schema_version", "main", "status", "jobs", "not_taken_in", "problems", "doubt"}
+    assert set(said) == {"schema_version", "main", "status", "jobs", "not_taken_in", "problems", "troubles", "doubt"}
     by_job = {each["job"]: each for each in said["jobs"]}
     assert list(by_job) == ["blue/long", "blue/wide", "red/done", "red/faulty"]
     assert by_job["red/faulty"] == {

@@ -371,6 +371,7 @@ def test_a_job_that_waits_makes_no_commits_however_often_the_numbers_change(loca
     for used in (7, 6, 5, 8, 5):
         local.clock.seconds += 10
         local.tell("eu", nodes=make_nodes(2, used=used))
+        local.tell_again("us")
         local.settle()
     assert local.tips() == tips
 

@@ -1,6 +1,6 @@
 """Writing grants: what they say, which version means what, and who loses against whom."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from reconciler.model.names import JobKey, manifest_path
 from reconciler.model.policy import Limits, Policy
 from reconciler.model.record import JobRecord
 from reconciler.ports import Conflict, Refused, Transient
-from tests.builders import TEAM, make_attempt, make_record, make_report, make_spec
+from tests.builders import TEAM, make_attempt, make_nodes, make_record, make_report, make_spec
 from tests.hub.doors import FaultyStore
 from tests.hub.words import work
 
@@ -374,3 +374,16 @@ def test_two_regions_do_not_mix(world: World) -> None:
     granting.write("us", Due((), frozenset(), ()), "c9", 1, None)
     assert world.stored().commit == "c1"
     assert world.write(granting).version == 1
+
+
+def test_grants_that_somebody_deleted_are_written_anew_once_the_region_misses_them(world: World) -> None:
+    running = world.say("llm-a", State.RUNNING)
+    granting = world.granting()
+    before = world.write(granting)
+    world.store.inner.delete(KEY)
+    assert world.write(granting) == before, "nobody has noticed"
+    missed = replace(seen_of(make_report("eu", make_nodes(1), sequence=2)), health={"GrantsMissing": "gone"})
+    after = world.write(granting, seen=missed)
+    assert [grant.attempt for grant in after.attempts] == [running]
+    assert after.version > before.version
+    assert world.store.inner.get(KEY) is not None
