@@ -8,7 +8,7 @@ request; the grants' (term, version) and the epoch never fall; what cannot be re
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -60,11 +60,6 @@ class Record:
     seen: tuple[int, int] = (0, 0)
     """Term and version of the newest grants that were acted upon."""
     attempts: Mapping[Key, Entry] = field(default_factory=dict)
-
-
-def with_entry(record: Record, key: Key, entry: Entry) -> Record:
-    """The record with one attempt put in or changed."""
-    return replace(record, attempts={**record.attempts, key: entry})
 
 
 def encode(record: Record) -> bytes:

@@ -22,7 +22,7 @@ from reconciler.app_region import end_programs
 from reconciler.commands import screen
 from reconciler.commands.demo_ends import EXPECTED, REFUSED, differs, reached
 from reconciler.commands.ends import AnswerIsNo
-from reconciler.commands.init import init
+from reconciler.commands.init import make_repository
 from reconciler.commands.repository import Look, look, opened
 from reconciler.commands.status import HEADERS, problem_line, row_of
 from reconciler.model.grants import report_key
@@ -58,13 +58,13 @@ class Stage:
 def demo(root: Path, *, keep: bool) -> None:
     """Run the demo in a new folder. Raises AnswerIsNo where a job did not end as it should."""
     stage = Stage(root)
-    init(stage.clone, root)
+    make_repository(stage.clone, root)
     _git(root, "clone", "--quiet", "--bare", str(stage.clone), str(stage.bare))
     _git(stage.clone, "remote", "add", "origin", str(stage.bare))
     _git(stage.clone, "fetch", "--quiet", "origin")
     _git(stage.clone, "branch", "--quiet", "--set-upstream-to=origin/main", "main")
     screen.say(
-        f"\npushed {len(EXPECTED) + len(REFUSED)} jobs to {stage.bare}; starting a hub and the regions {', '.join(REGIONS)}\n"
+        f"pushed {len(EXPECTED) + len(REFUSED)} jobs to {stage.bare}; starting a hub and the regions {', '.join(REGIONS)}\n"
     )
     with _running(stage) as processes:
         records = _watched(stage, processes)
@@ -244,12 +244,13 @@ def _say_where(stage: Stage, wrong: Sequence[str], *, keep: bool) -> None:
         "log -p region/us-east",
     ):
         screen.say(f"  git -C {stage.bare} {command}")
-    screen.say(f"  reconciler why line-fit --repo {stage.bare}")
+    screen.say(f"  {screen.program()} why line-fit --repo {stage.bare}")
     if keep:
         screen.say(f"\nHub and regions stay up. Push a job from {stage.clone}, for example:")
         screen.say(f"  cd {stage.clone} && cp jobs/vision/thumbnails.yaml jobs/vision/mine.yaml")
         screen.say("  sed -i 's/^job_id: .*/job_id: mine/' jobs/vision/mine.yaml")
-        screen.say("  git add -A && git commit -m 'Add a job of mine' && git push && reconciler status --watch")
+        screen.say("  git add -A && git commit -m 'Add a job of mine' && git push")
+        screen.say(f"  {screen.program()} status --watch --repo {stage.bare}")
         screen.say("Ctrl-C ends it.")
 
 

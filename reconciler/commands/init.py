@@ -23,7 +23,14 @@ def example() -> Path:
 
 
 def init(folder: Path, local: Path | None) -> None:
-    """Make a jobs repository in a new or empty folder. `local`: the folder below which its stores are to be."""
+    """Make a jobs repository in a new or empty folder, and say what to do next. `local`: the folder for its stores."""
+    make_repository(folder, local)
+    screen.say(f"{folder} is a jobs repository now, with one commit on main; its README.md says what is in it")
+    screen.say(f"next: `reconciler validate {folder}`, `reconciler plan {folder}`, or push it to where your hub looks")
+
+
+def make_repository(folder: Path, local: Path | None) -> None:
+    """A jobs repository in a new or empty folder, with one commit. Raises BadInput and Refused."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder} is there and not empty", "name a new folder")
     source = example()
@@ -36,5 +43,3 @@ def init(folder: Path, local: Path | None) -> None:
     except OSError as error:
         raise Refused(f"{error.filename or folder} cannot be written: {error.strerror}; name a folder that can") from error
     user_git.first_commit(folder, "Begin a jobs repository")
-    screen.say(f"{folder} is a jobs repository now, with one commit on main; its README.md says what is in it")
-    screen.say(f"next: `reconciler validate {folder}`, `reconciler plan {folder}`, or push it to where your hub looks")

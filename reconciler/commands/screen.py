@@ -4,10 +4,12 @@ Decides the spelling only. Invariant: what is not a terminal gets one line for e
 """
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reconciler.model.attempt import Attempt
@@ -25,6 +27,14 @@ def say(text: str) -> None:
     """Print a line, at once: somebody may be reading along through a pipe."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def program() -> str:
+    """How this program was called, for commands to copy."""
+    called = Path(sys.argv[0])
+    if called.name != "reconciler" or shutil.which("reconciler") == str(called.absolute()):
+        return "reconciler"
+    return str(called)
 
 
 def say_json(value: Any) -> None:

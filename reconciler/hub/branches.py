@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from reconciler.hub.decide import Outcome
 from reconciler.hub.ledger import Suspicion, Trouble
 from reconciler.hub.observing import GitSeen
 from reconciler.hub.outputs import SENTINEL, Changes, Rendered, manifests_summed_up, summed_up
 from reconciler.hub.publish import Cycle, Publication
+from reconciler.hub.world import Outcome
 from reconciler.model.names import placement_path, proposal_branch, region_branch
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import Phase

@@ -12,7 +12,7 @@ from enum import Enum
 from reconciler.hub.branches import add_placements, add_regions, suspicious, told
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
-from reconciler.hub.decide import Memory, Outcome, World, events_of
+from reconciler.hub.decide import Memory, events_of
 from reconciler.hub.drafts import Drafts, decide_with
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.intents import suspicion_of
@@ -25,6 +25,7 @@ from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
 from reconciler.hub.sources import Documents
 from reconciler.hub.troubles import Standing, lasting, passing, since
+from reconciler.hub.world import Outcome, World
 from reconciler.model.attempt import Outcome as HowEnded
 from reconciler.model.attempt import State
 from reconciler.model.grants import LEDGER_MARK_KEY

@@ -10,14 +10,11 @@ from datetime import datetime
 
 from reconciler.hub.index import Index, job_view
 from reconciler.hub.intents import intent_for
-from reconciler.hub.ledger import Ledger, Suspicion
-from reconciler.hub.regions import RegionSeen
-from reconciler.hub.review import NeverIn, PlacementFile, approval_needed, approved_region, review, use_choice
-from reconciler.hub.sources import Sources
+from reconciler.hub.review import NeverIn, approval_needed, approved_region, review, use_choice
 from reconciler.hub.steady import Steady
+from reconciler.hub.world import Outcome, Unrendered, World
 from reconciler.model.attempt import Attempt, State
 from reconciler.model.attempt import Outcome as HowEnded
-from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey, attempt_name, manifest_path, proposal_branch, region_branch
 from reconciler.model.placement import DecisionView, Placement
 from reconciler.model.reasons import Reason, Why, because
@@ -36,57 +33,6 @@ from reconciler.planning.records import (
 )
 from reconciler.planning.rooms import Rooms
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Unrendered:
-    """A job as it was when the renderer refused it."""
-
-    spec: JobSpec
-    regions: Mapping[str, str]
-    """Region → why no manifest can be made for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """Everything that a cycle has observed."""
-
-    sources: Sources
-    ledger: Ledger
-    suspicion: Suspicion | None
-    regions: Mapping[str, RegionSeen]
-    ages: Mapping[str, float | None]
-    withdrawn_at: Mapping[str, int]
-    """Attempt that is being stopped → the first version of its region's grants that is known not to list it."""
-    placements: Mapping[JobKey, PlacementFile | None]
-    """Placement files that are not as their job's record has them: changed, new, or (None) gone."""
-    declined: frozenset[JobKey]
-    """Jobs whose proposal branch a person deleted unmerged."""
-    refused: Mapping[str, Reason]
-    """Branches that the remote refuses at present, and its words."""
-    inputs: str
-    """Digest of all of the above, to be published with each decision."""
-    unrendered: Mapping[JobKey, Unrendered] = field(default_factory=dict)
-    """Jobs of which no manifest can be made for some regions."""
-
-    def is_open(self, region: str) -> bool:
-        """Whether the remote takes the region's branch."""
-        return region_branch(region) not in self.refused
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What is to be published."""
-
-    records: Mapping[JobKey, JobRecord]
-    """All records; those that did not change are the very same objects."""
-    placements: Mapping[JobKey, Placement]
-    """Placements that are in force from now on, of this cycle's decisions."""
-    proposals: Mapping[JobKey, Placement]
-    """Placements that wait for approval, of this cycle's decisions."""
-    events: tuple[str, ...]
-    """What happened, a line each, for the commit message."""
-
 
 MOST_PLACED = 1000
 """Placements of one cycle: enough for any day, and one push of ten thousand files helps nobody."""

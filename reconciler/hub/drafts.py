@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from reconciler.hub.decide import Memory, Outcome, Unrendered, World, decide
+from reconciler.hub.decide import Memory, decide
+from reconciler.hub.world import Outcome, Unrendered, World
 from reconciler.model.attempt import Attempt
 from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey

@@ -105,18 +105,19 @@ class Granting:
             attempts=wanted.attempts,
             forget=wanted.forget,
         )
-        try:
-            etag = self._store.put(
-                grants_key(region), grants.model_dump_json().encode(), expect=known[0] if known is not None else None
-            )
-        except Conflict:
-            self._written.pop(region, None)
-            raise
-        self._written[region] = (etag, grants)
-        self._versions[region] = version
+        self._put(grants, known[0] if known is not None else None)
         if known is not None:  # else a version was lost that the region may have acted on: only the next one says something
             self.withdrawn_at |= dict.fromkeys(fresh, version)
         return grants
+
+    def _put(self, grants: Grants, expect: str | None) -> None:
+        try:
+            etag = self._store.put(grants_key(grants.region), grants.model_dump_json().encode(), expect=expect)
+        except Conflict:
+            self._written.pop(grants.region, None)
+            raise
+        self._written[grants.region] = (etag, grants)
+        self._versions[grants.region] = grants.version
 
     def forget_ended(self, alive: frozenset[str]) -> None:
         """Drop what is known of attempts that have ended."""

@@ -52,7 +52,10 @@ class Index:
     """Made for one policy; `update` it with all records of a moment, then ask."""
 
     def __init__(self) -> None:
-        self._policy: Policy | None = None
+        self._begin(None)
+
+    def _begin(self, policy: Policy | None) -> None:
+        self._policy = policy
         self._said: dict[JobKey, _Said] = {}
         self._regions: dict[str, _Region] = {}
         self.pending: dict[JobKey, JobView] = {}
@@ -61,8 +64,7 @@ class Index:
     def update(self, records: Mapping[JobKey, JobRecord], policy: Policy) -> None:
         """Take in what is not the same as at the last update."""
         if policy is not self._policy:
-            self.__init__()  # type: ignore[misc]
-            self._policy = policy
+            self._begin(policy)
         for key, record in records.items():
             old = self._said.get(key)
             if old is None or old.record is not record:

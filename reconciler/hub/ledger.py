@@ -14,7 +14,6 @@ from reconciler.model.record import JobRecord
 from reconciler.model.report import RegionSummary
 from reconciler.ports import EntryKind, TreeEntry
 
-RECORDS = "jobs"
 HUB_FILE = "hub.json"
 REJECTED_FILE = "rejected.json"
 FLEET_FILE = "fleet.json"

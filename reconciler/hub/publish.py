@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from reconciler.hub.decide import Outcome, World
 from reconciler.hub.ledger import (
     FLEET_FILE,
     HUB_FILE,
@@ -24,6 +23,7 @@ from reconciler.hub.ledger import (
 )
 from reconciler.hub.outputs import changed_records, message
 from reconciler.hub.regions import RegionSeen
+from reconciler.hub.world import Outcome, World
 from reconciler.model.names import record_path
 from reconciler.model.policy import Branches
 from reconciler.model.record import JobRecord

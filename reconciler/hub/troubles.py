@@ -7,8 +7,8 @@ stood for a while. All else is told at once. A trouble is the same one for as lo
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from reconciler.hub.decide import World
 from reconciler.hub.ledger import Trouble
+from reconciler.hub.world import World
 from reconciler.model.names import region_branch
 from reconciler.model.reasons import Reason, Why, because
 

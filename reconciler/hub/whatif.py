@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from reconciler.hub.decide import Memory, World
+from reconciler.hub.decide import Memory
 from reconciler.hub.drafts import Drafts, decide_with
 from reconciler.hub.intents import MainSeen, suspicion_of
 from reconciler.hub.ledger import HubFile, Ledger, Rejected, Suspicion
 from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Sources
+from reconciler.hub.world import World
 from reconciler.model.gpu import parse_model
 from reconciler.model.names import JobKey
 from reconciler.model.placement import Placement

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from reconciler.model.base import Line, Many, Model, Name, Quantity, Text, Uri
-from reconciler.model.job import GpuModelName
+from reconciler.model.job_parts import GpuModelName
 from reconciler.model.quantity import whole
 
 LinkKind = Literal["dedicated-line", "cloud-backbone", "peering", "overlay"]

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from reconciler.model.base import END, Fraction, Many, Model, Name, Quantity, Seconds, Usd
-from reconciler.model.job import Strategy
+from reconciler.model.job_parts import Strategy
 from reconciler.model.region import StoreAddress
 
 Weight = Annotated[float, Field(ge=0, le=100)]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from reconciler.model.base import END, EnvName, LabelKey, LabelValue, Line, Many, Model, Name, Quantity, Text, Uri, Usd
-from reconciler.model.job import GpuModelName, JsonObject, WorkloadKind
+from reconciler.model.job_parts import GpuModelName, JsonObject, WorkloadKind
 
 ResourceName = Annotated[str, StringConstraints(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,62}" + END)]
 

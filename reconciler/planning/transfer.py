@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from reconciler.model.fleet import Dataset, Link, declared_bytes
-from reconciler.model.job import DatasetUse, JobSpec
+from reconciler.model.job import JobSpec
+from reconciler.model.job_parts import DatasetUse
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Why, because
 from reconciler.model.region import Region

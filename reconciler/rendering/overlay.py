@@ -8,7 +8,8 @@ protocol of grants rests on is refused whatever the list says.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reconciler.model.job import JobSpec, JsonObject
+from reconciler.model.job import JobSpec
+from reconciler.model.job_parts import JsonObject
 from reconciler.model.pods import MAIN
 from reconciler.model.quantity import milli
 from reconciler.model.region import Region

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.model.job import JobSpec, JsonObject
+from reconciler.model.job import JobSpec
+from reconciler.model.job_parts import JsonObject
 from reconciler.model.pods import wants_rdma
 from reconciler.model.region import Profile, Region, Spelling
 

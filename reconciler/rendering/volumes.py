@@ -7,7 +7,8 @@ of its own, which would hide it.
 
 from typing import Any, NamedTuple
 
-from reconciler.model.job import JobSpec, Volume
+from reconciler.model.job import JobSpec
+from reconciler.model.job_parts import Volume
 from reconciler.model.pods import DEFAULT_SHM, main_resources
 from reconciler.model.quantity import whole
 from reconciler.rendering.rendering import Rendering, Unrenderable

@@ -9,11 +9,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler.hub.decide import Memory, Outcome, World, decide
+from reconciler.hub.decide import Memory, decide
 from reconciler.hub.ledger import HubFile, Ledger, Rejected, written
 from reconciler.hub.regions import RegionSeen, seen_of
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.steady import Steady
+from reconciler.hub.world import Outcome, World
 from reconciler.model.attempt import State
 from reconciler.model.names import JobKey
 from reconciler.model.placement import Placement

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from reconciler.hub.decide import Outcome, World, decide
+from reconciler.hub.decide import decide
 from reconciler.hub.fleet import Fleet
 from reconciler.hub.ledger import HubFile, Ledger, Rejected
 from reconciler.hub.reading import JobFile
 from reconciler.hub.regions import RegionSeen, seen_of
 from reconciler.hub.sources import Sources
+from reconciler.hub.world import Outcome, World
 from reconciler.model.attempt import Attempt, Needs, State
 from reconciler.model.fleet import Dataset, Link, Team
 from reconciler.model.gpu import parse_model

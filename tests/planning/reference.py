@@ -11,7 +11,7 @@ from packaging.specifiers import SpecifierSet
 
 from reconciler.model.fleet import declared_bytes
 from reconciler.model.gpu import satisfies
-from reconciler.model.job import DatasetUse
+from reconciler.model.job_parts import DatasetUse
 from reconciler.model.names import JobKey
 from reconciler.model.pods import node_needs, wants_rdma
 from reconciler.model.quantity import whole

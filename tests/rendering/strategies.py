@@ -12,7 +12,8 @@ from pydantic.fields import FieldInfo
 
 from reconciler.model import identity
 from reconciler.model.base import END, Model
-from reconciler.model.job import DatasetUse, JobSpec, SecretUse, Volume
+from reconciler.model.job import JobSpec
+from reconciler.model.job_parts import DatasetUse, SecretUse, Volume
 
 AWKWARD = (
     "12345e7", "1e3", "y", "n", "no", "on", "0o17", "0x1f", "1_000", "1:30", "~", "null", "true", "", " ", "=", "<<", "- a", "a: b", "#", "a #b",

@@ -18,7 +18,6 @@ from pygit2.enums import ObjectType
 
 from reconciler.ports import EntryKind, Refused, TreeEntry
 
-EMPTY_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 MOST_ENTRIES: Final = 1_000_000
 MOST_LEVELS: Final = 64
 _KEPT_ENTRIES: Final = 250_000

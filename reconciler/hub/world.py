@@ -1,0 +1,64 @@
+"""What a cycle has observed, and what it has decided: the values between the hub's steps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from reconciler.hub.ledger import Ledger, Suspicion
+from reconciler.hub.regions import RegionSeen
+from reconciler.hub.review import PlacementFile
+from reconciler.hub.sources import Sources
+from reconciler.model.job import JobSpec
+from reconciler.model.names import JobKey, region_branch
+from reconciler.model.placement import Placement
+from reconciler.model.reasons import Reason
+from reconciler.model.record import JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Unrendered:
+    """A job as it was when the renderer refused it."""
+
+    spec: JobSpec
+    regions: Mapping[str, str]
+    """Region → why no manifest can be made for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything that a cycle has observed."""
+
+    sources: Sources
+    ledger: Ledger
+    suspicion: Suspicion | None
+    regions: Mapping[str, RegionSeen]
+    ages: Mapping[str, float | None]
+    withdrawn_at: Mapping[str, int]
+    """Attempt that is being stopped → the first version of its region's grants that is known not to list it."""
+    placements: Mapping[JobKey, PlacementFile | None]
+    """Placement files that are not as their job's record has them: changed, new, or (None) gone."""
+    declined: frozenset[JobKey]
+    """Jobs whose proposal branch a person deleted unmerged."""
+    refused: Mapping[str, Reason]
+    """Branches that the remote refuses at present, and its words."""
+    inputs: str
+    """Digest of all of the above, to be published with each decision."""
+    unrendered: Mapping[JobKey, Unrendered] = field(default_factory=dict)
+    """Jobs of which no manifest can be made for some regions."""
+
+    def is_open(self, region: str) -> bool:
+        """Whether the remote takes the region's branch."""
+        return region_branch(region) not in self.refused
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is to be published."""
+
+    records: Mapping[JobKey, JobRecord]
+    """All records; those that did not change are the very same objects."""
+    placements: Mapping[JobKey, Placement]
+    """Placements that are in force from now on, of this cycle's decisions."""
+    proposals: Mapping[JobKey, Placement]
+    """Placements that wait for approval, of this cycle's decisions."""
+    events: tuple[str, ...]
+    """What happened, a line each, for the commit message."""
