@@ -18,7 +18,7 @@ from reconciler.hub.granting import Granting, due
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
 from reconciler.hub.ledger import Corrupt, HubFile, Suspicion, Trouble
-from reconciler.hub.mark import Mark
+from reconciler.hub.mark import Mark, set_back
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.publish import Cycle, Publication, status_blobs
@@ -28,7 +28,6 @@ from reconciler.hub.troubles import Standing, lasting, passing, since
 from reconciler.hub.world import Outcome, World
 from reconciler.model.attempt import Outcome as HowEnded
 from reconciler.model.attempt import State
-from reconciler.model.grants import LEDGER_MARK_KEY
 from reconciler.model.names import JobKey, digest, region_branch
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord
@@ -169,12 +168,7 @@ class Hub:
         self._mark.forget()  # the next look asks the store again
         if self._git.heads().get(branch) != head:
             return None
-        what = f"was set back or rewritten: it is at {head}, which does not contain {lacks}" if head is not None else "is gone"
-        raise Corrupt(
-            f"the branch {branch} {what}; nothing is decided until its memory is back: in the hub's clone, or any other, "
-            f"`git push --force <remote> {lacks}:refs/heads/{branch}`. To go on with what is left, and run again what that "
-            f"does not know of, delete {LEDGER_MARK_KEY} in the object store"
-        )
+        raise Corrupt(set_back(branch, head, lacks))
 
     def _decide_and_publish(self, seen: GitSeen, term: int) -> Result | None:
         now = self._clock.now()

@@ -50,3 +50,13 @@ class Mark:
             return LedgerMark.model_validate_json(stored.body).commit, stored.etag
         except ValidationError as error:
             raise Refused(f"{LEDGER_MARK_KEY} in the store cannot be read; look at it, then delete it") from error
+
+
+def set_back(branch: str, head: str | None, lacks: str) -> str:
+    """What a person is told of a ledger that lacks what it had, and what to do."""
+    what = f"was set back or rewritten: it is at {head}, which does not contain {lacks}" if head is not None else "is gone"
+    return (
+        f"the branch {branch} {what}; nothing is decided until its memory is back: in the hub's clone, or any other, "
+        f"`git push --force <remote> {lacks}:refs/heads/{branch}`. To go on with what is left, and run again what that "
+        f"does not know of, delete {LEDGER_MARK_KEY} in the object store"
+    )

@@ -120,3 +120,12 @@ def node_needs(spec: JobSpec, profile: Profile) -> Needs:
         memory_bytes=asked.get("memory", 0),
         disk_bytes=asked.get("ephemeral-storage", 0),
     )
+
+
+def overlay_fields(overlay: object, path: str = "") -> list[str]:
+    """Dotted names of the pod fields that an overlay sets; list items have no name of their own."""
+    if isinstance(overlay, dict) and overlay:
+        return [field for key, value in overlay.items() for field in overlay_fields(value, f"{path}.{key}" if path else key)]
+    if isinstance(overlay, list | tuple) and any(isinstance(item, dict) for item in overlay):
+        return [field for item in overlay for field in overlay_fields(item, path) if field != f"{path}.name"]
+    return [path] if path else []

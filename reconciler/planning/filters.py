@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 from reconciler.model.attempt import Needs
 from reconciler.model.gpu import satisfies
 from reconciler.model.job import JobSpec
-from reconciler.model.pods import node_needs, wants_rdma
+from reconciler.model.pods import node_needs, overlay_fields, wants_rdma
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.region import Region
@@ -115,15 +115,6 @@ def _namespace(job: JobView, view: RegionView, _: Snapshot) -> Refusal | None:
 
 Rule = Callable[[JobView, RegionView, Snapshot], Refusal | None]
 _RULES: tuple[Rule, ...] = (_lists, _team, _profile, _overlay, _manifest, _namespace)
-
-
-def overlay_fields(overlay: object, path: str = "") -> list[str]:
-    """Dotted names of the pod fields that an overlay sets; list items have no name of their own."""
-    if isinstance(overlay, dict) and overlay:
-        return [field for key, value in overlay.items() for field in overlay_fields(value, f"{path}.{key}" if path else key)]
-    if isinstance(overlay, list | tuple) and any(isinstance(item, dict) for item in overlay):
-        return [field for item in overlay for field in overlay_fields(item, path) if field != f"{path}.name"]
-    return [path] if path else []
 
 
 def reachable(view: RegionView, fresh_seconds: int) -> Refusal | None:

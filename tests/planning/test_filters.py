@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from reconciler.model.pods import overlay_fields
 from reconciler.model.reasons import Why, because, code_of
 from reconciler.planning.decisions import Decision, Impossible, Place, Wait
-from reconciler.planning.filters import overlay_fields
 from reconciler.planning.override import never_in
 from reconciler.planning.plan import plan
 from tests.builders import CARDS, GIB, NOW, TEAMS, make_job, make_node, make_region, make_snapshot
