@@ -25,6 +25,8 @@ class MainSeen:
     """None where the branch does not exist."""
     rewound: bool
     """It stands at an ancestor of the commit that was taken in last."""
+    empty: bool = False
+    """It has no file that would be ours: no job, no region, no team."""
 
 
 def suspicion_of(ledger: Ledger, sources: Sources, main: MainSeen, now: datetime) -> Suspicion | None:
@@ -70,7 +72,7 @@ Kind = Literal["gone", "unreadable", "rewound"]
 def _kind(gone: int, changed: bool, live: int, main: MainSeen, sources: Sources) -> Kind | None:
     if main.commit is None:
         return "unreadable" if live else None
-    if gone and not sources.jobs:
+    if (gone > 1 and not sources.jobs) or (gone and main.empty):  # the last job alone may go like any other
         return "unreadable"
     if main.rewound and (gone or changed):
         return "rewound"

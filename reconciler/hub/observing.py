@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from reconciler.hub.intents import MainSeen
 from reconciler.hub.ledger import Corrupt, Ledger, LedgerCache, read_ledger
 from reconciler.hub.outputs import MANIFESTS
+from reconciler.hub.repo_files import place_of
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Documents, ParseCache, Sources, read_sources
 from reconciler.model.base import matches_name
@@ -148,10 +149,14 @@ class GitEyes:
     def _main(self, commit: str | None, ledger: Ledger) -> MainSeen:
         before, doubt = ledger.hub.main, ledger.hub.suspicion
         if commit is None or before is None or commit == before:
-            return MainSeen(commit, rewound=False)
+            return MainSeen(commit, rewound=False, empty=self._empty(commit))
         # Commits on top of a rewound main do not make it a good one, until what was lost is back.
         still = doubt is not None and doubt.kind == "rewound" and not self.git.is_ancestor(before, commit)
-        return MainSeen(commit, rewound=still or self.git.is_ancestor(commit, before))
+        return MainSeen(commit, still or self.git.is_ancestor(commit, before), self._empty(commit))
+
+    def _empty(self, commit: str | None) -> bool:
+        entries = self.git.files(commit) if commit is not None else {}
+        return not any(place_of(path, entry) is not None for path, entry in entries.items())
 
     def _placements(self, commit: str | None, ledger: Ledger) -> dict[JobKey, PlacementFile | None]:
         entries = self.git.files(commit) if commit is not None else {}

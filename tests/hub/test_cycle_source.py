@@ -51,6 +51,7 @@ DISASTERS: dict[str, tuple[Callable[[Rig], object], str]] = {
     "five files go in one commit": (lambda rig: rig.remove(*JOBS[:5]), "gone"),
     "the folder of jobs goes": (lambda rig: rig.put({"jobs": None}), "unreadable"),
     "every file goes": (empty, "unreadable"),
+    "every file of ours goes": (lambda rig: [empty(rig), rig.put({"README.md": "x"})], "unreadable"),
     "the branch is deleted": (lambda rig: rig.move("main", None), "unreadable"),
 }
 

@@ -42,8 +42,10 @@ def names(count: int, start: int = 0) -> list[str]:
     return [f"job-{number}" for number in range(start, start + count)]
 
 
-def doubt(known: Ledger, files: Main, commit: str | None = OTHER, *, rewound: bool = False) -> Suspicion | None:
-    return suspicion_of(known, files.sources(), MainSeen(commit, rewound), LATER)
+def doubt(
+    known: Ledger, files: Main, commit: str | None = OTHER, *, rewound: bool = False, empty: bool = False
+) -> Suspicion | None:
+    return suspicion_of(known, files.sources(), MainSeen(commit, rewound, empty), LATER)
 
 
 # ---- thresholds ---------------------------------------------------------------------------------------------------
@@ -99,8 +101,17 @@ def test_a_main_that_is_gone_is_not_believed() -> None:
     assert doubt(ledger(recorded("one")), main(), None) == Suspicion(main="", kind="unreadable", gone=1, live=1, since=LATER)
 
 
-def test_a_main_without_any_job_is_not_believed_though_only_one_went() -> None:
-    found = doubt(ledger(recorded("one")), main(more={"README.md": "x"}))
+def test_a_main_without_any_file_of_ours_is_not_believed_though_only_one_job_went() -> None:
+    found = doubt(ledger(recorded("one")), main(more={"README.md": "x"}), empty=True)
+    assert found is not None
+    assert found.kind == "unreadable"
+
+
+def test_the_last_job_may_go_like_any_other_and_all_at_once_may_not() -> None:
+    region = {"regions/eu.yaml": "name: eu\nsync_engine: local\n"}
+    assert doubt(ledger(recorded("one")), main(more=region)) is None
+    assert doubt(ledger(recorded("one"), recorded("two", Phase.FAILED)), main(more=region)) is None
+    found = doubt(ledger(recorded("one"), recorded("two")), main(more=region))
     assert found is not None
     assert found.kind == "unreadable"
 
