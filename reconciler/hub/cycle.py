@@ -130,11 +130,10 @@ class Hub:
 
     def _once(self, term: int) -> Result | None:
         """One try; None where another writer was quicker."""
-        heads = self._git.heads()
+        resting = self._quiet is not None and self._clock.monotonic() < self._quiet[1]
+        heads = self._git.heads() if resting else {}
         self._reports.look(self._regions)
-        silent = frozenset(name for name in self._regions if (self._reports.age_seconds(name) or 0.0) > self._fresh_seconds)
-        state = (tuple(sorted(heads.items())), self._reports.matter(), silent, self._closed.state(), term)
-        if self._quiet is not None and self._quiet[0] == state and self._clock.monotonic() < self._quiet[1]:
+        if resting and self._quiet is not None and self._quiet[0] == self._state(heads, term):
             return Result(Ended.IDLE, again_in_seconds=self._quiet[1] - self._clock.monotonic())
         seen = self._look()
         if seen is None:
@@ -147,10 +146,15 @@ class Hub:
         if result is not None and result.ended is Ended.QUIET and result.again_in_seconds is None:
             live = any(record.live for record in seen.ledger.records.values())
             wait = min(self._options.resync_seconds if live else RESTING_SECONDS, self._standing.next_seconds or RESTING_SECONDS)
-            self._quiet = (state, self._clock.monotonic() + wait)
+            self._quiet = (self._state(seen.heads, term), self._clock.monotonic() + wait)
             return replace(result, again_in_seconds=wait)
         self._quiet = None
         return result
+
+    def _state(self, heads: Mapping[str, str], term: int) -> object:
+        """Everything that a decision hangs on but for the time."""
+        silent = frozenset(name for name in self._regions if (self._reports.age_seconds(name) or 0.0) > self._fresh_seconds)
+        return tuple(sorted(heads.items())), self._reports.matter(), silent, self._closed.state(), term
 
     def _look(self) -> GitSeen | None:
         """What stands in Git; None where another writer was quicker. Raises Corrupt where the ledger lacks what it had."""

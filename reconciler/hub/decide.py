@@ -53,10 +53,11 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
     policy = world.sources.fleet.policy
     records = _advanced(world, memory.steady, now)
     memory.index.update(records, policy)
-    for key in [*world.placements, *world.declined]:
-        if key in records:
-            records[key] = _reviewed(records[key], world, memory.index, now)
-    memory.index.update(records, policy)
+    spoken = [key for key in [*world.placements, *world.declined] if key in records]
+    for key in spoken:
+        records[key] = _reviewed(records[key], world, memory.index, now)
+    if spoken:
+        memory.index.update(records, policy)
     placements: dict[JobKey, Placement] = {}
     proposals: dict[JobKey, Placement] = {}
     for decision in plan(snapshot_of(world, memory.index), now, memory.rooms, MOST_PLACED):
@@ -85,7 +86,7 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
         file = jobs.get(key)
         seen = _seen(record, world)
         sound = file is not None and world.suspicion is None and key not in conflicts
-        if sound and file is not None and steady.holds(record, file, seen, now):
+        if sound and file is not None and steady.holds(key, record, file, seen, now):
             records[key] = record
             continue
         after = advance(record, intent_for(key, record, world.sources, world.suspicion), seen, policy, now)

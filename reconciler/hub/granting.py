@@ -150,7 +150,9 @@ class Granting:
 
 
 def _with_strangers(wanted: Due, before: Grants | None) -> Due:
-    kept = [grant for grant in before.attempts if grant.attempt in wanted.strangers] if before is not None else []
+    if before is None or not wanted.strangers:
+        return wanted
+    kept = [grant for grant in before.attempts if grant.attempt in wanted.strangers]
     return replace(wanted, attempts=tuple(sorted((*wanted.attempts, *kept), key=lambda grant: grant.attempt))) if kept else wanted
 
 

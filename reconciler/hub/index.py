@@ -46,6 +46,7 @@ class _Region:
     manifests: dict[str, JobKey] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
     held: tuple[Holding, ...] | None = None
+    granted: tuple[Grant, ...] | None = None
 
 
 class Index:
@@ -90,7 +91,11 @@ class Index:
     def grants(self, region: str) -> tuple[Grant, ...]:
         """What may run there, in the order of the attempts' names."""
         found = self._regions.get(region)
-        return tuple(sorted(found.grants.values(), key=lambda grant: grant.attempt)) if found is not None else ()
+        if found is None:
+            return ()
+        if found.granted is None:
+            found.granted = tuple(sorted(found.grants.values(), key=lambda grant: grant.attempt))
+        return found.granted
 
     def stopping(self, region: str) -> frozenset[str]:
         """Attempts that are being stopped there."""
@@ -132,6 +137,7 @@ class Index:
             self._use(key.team, said.holding.nodes * said.holding.needs.gpus)
         if said.grant is not None:
             region.grants[key] = said.grant
+            region.granted = None
         if said.stopping is not None:
             region.stopping[key] = said.stopping
         if said.manifest is not None:
@@ -150,7 +156,8 @@ class Index:
             del region.holdings[key]
             region.held = None
             self._use(key.team, -said.holding.nodes * said.holding.needs.gpus)
-        region.grants.pop(key, None)
+        if region.grants.pop(key, None) is not None:
+            region.granted = None
         region.stopping.pop(key, None)
         if said.manifest is not None:
             del region.manifests[said.manifest]

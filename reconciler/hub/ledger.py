@@ -118,6 +118,8 @@ class LedgerCache:
     """Records by blob. May vanish at any time."""
 
     records: dict[str, JobRecord] = field(default_factory=dict)
+    keys: dict[str, JobKey] = field(default_factory=dict)
+    """Path → the job whose record stands there."""
 
     def keep_only(self, blobs: set[str]) -> None:
         """Forget records of blobs that the ledger has no more, once they are many."""
@@ -159,11 +161,17 @@ def read_ledger(entries: Mapping[str, TreeEntry], read: Callable[[str], bytes], 
             except ValidationError as error:
                 corrupt[path] = _first_fault(error)
                 continue
-        if record_path(record.key) != path:
+        key = cache.keys.get(path)
+        if key is None:
+            if record_path(record.key) != path:
+                corrupt[path] = f"it is the record of {record.key}"
+                continue
+            key = cache.keys[path] = record.key
+        if record.job_id != key.job_id or record.team != key.team:
             corrupt[path] = f"it is the record of {record.key}"
             continue
-        records[record.key] = record
-        blobs[record.key] = entry.oid
+        records[key] = record
+        blobs[key] = entry.oid
     cache.keep_only(set(blobs.values()))
     return Ledger(
         records,

@@ -1,6 +1,6 @@
 """What a cycle sees of Git: sources, ledger, placements, manifests, at the heads of one fetch. Caches are keyed by object id."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from reconciler.hub.intents import MainSeen
@@ -12,7 +12,6 @@ from reconciler.hub.sources import Documents, ParseCache, Sources, read_sources
 from reconciler.model.base import matches_name
 from reconciler.model.names import (
     JobKey,
-    attempt_at,
     attempt_stems,
     placement_path,
     proposal_branch,
@@ -45,6 +44,16 @@ class GitSeen:
     """Proposed jobs whose branch is not there."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Manifests:
+    """What stands below manifests/ at one commit of a region's branch."""
+
+    commit: str
+    paths: frozenset[str]
+    stems: Mapping[str, str]
+    """Namespace and beginning of an attempt's name, as a path → where such a manifest stands."""
+
+
 @dataclass(slots=True)
 class GitEyes:
     """Reads the repository. `main`: the name of the branch that people write, until reconciler.yaml says otherwise."""
@@ -57,15 +66,14 @@ class GitEyes:
     _ledger: tuple[str | None, Ledger] | None = None
     _sources: tuple[tuple[str | None, Mapping[str, str]], Sources] | None = None
     _before: tuple[Mapping[str, str], Sources] | None = None
-    _manifests: dict[str, tuple[str, frozenset[str]]] = field(default_factory=dict)
-    _stems: tuple[Mapping[str, frozenset[str]], Mapping[tuple[str, str], str]] | None = None
+    _manifests: dict[str, _Manifests] = field(default_factory=dict)
 
     def look(self, heads: Mapping[str, str]) -> GitSeen:
         """Read everything at these heads. Raises what the repository raises, and ledger.Corrupt."""
         branches = self.branches(heads)
         ledger = self._read_ledger(heads.get(branches.status))
         manifests = self._read_manifests(heads)
-        if branches.status not in heads and self._attempts(manifests):
+        if branches.status not in heads and any(self._manifests[region_branch(name)].stems for name in manifests):
             raise Corrupt(f"the branch {branches.status} is gone, and with it what runs where; restore it from its last commit")
         sources = self._read_sources(heads.get(branches.main), ledger)
         ledger = self._with_missing(ledger, sources, manifests)
@@ -104,25 +112,15 @@ class GitEyes:
     def _with_missing(self, ledger: Ledger, sources: Sources, manifests: Mapping[str, frozenset[str]]) -> Ledger:
         """The ledger, with the records noted that somebody took away while the job has a manifest: such a job may be running."""
         missing: dict[str, str] = {}
-        for key in sources.jobs.keys() - ledger.records.keys() - ledger.unread:
-            found = (self._attempts(manifests).get((key.team, stem)) for stem in attempt_stems(key.job_id))
-            found = (self._attempts(manifests).get((key.team, stem)) for stem in attempt_stems(key.job_id))
-            stands = next(filter(None, found), None)
-            if stands is not None:
-                missing[record_path(key)] = f"it is gone, though {stands} stands; restore it from the branch's history"
+        stems = {region: found for region in sorted(manifests) if (found := self._manifests[region_branch(region)].stems)}
+        for key in sources.jobs.keys() - ledger.records.keys() - ledger.unread if stems else ():
+            mine = [f"{key.team}/{stem}" for stem in attempt_stems(key.job_id)]
+            stands = [
+                f"{found[stem]} on {region_branch(name)}" for name, found in stems.items() for stem in mine if stem in found
+            ]
+            if stands:
+                missing[record_path(key)] = f"it is gone, though {stands[0]} stands; restore it from the branch's history"
         return replace(ledger, corrupt={**ledger.corrupt, **missing}) if missing else ledger
-
-    def _attempts(self, manifests: Mapping[str, frozenset[str]]) -> Mapping[tuple[str, str], str]:
-        """(namespace, beginning of an attempt's name) → where such a manifest stands."""
-        if self._stems is None or self._stems[0] != manifests:
-            found: dict[tuple[str, str], str] = {}
-            for region, paths in sorted(manifests.items()):
-                for path in sorted(paths):
-                    stem = stem_of(attempt_at(path))
-                    if stem is not None:
-                        found[path.removeprefix(MANIFESTS).rpartition("/")[0], stem] = f"{path} on {region_branch(region)}"
-            self._stems = (manifests, found)
-        return self._stems[1]
 
     def _read_sources(self, commit: str | None, ledger: Ledger) -> Sources:
         tree = self.git.root_of(commit) if commit is not None else None
@@ -150,8 +148,10 @@ class GitEyes:
         before, doubt = ledger.hub.main, ledger.hub.suspicion
         if commit is None or before is None or commit == before:
             return MainSeen(commit, rewound=False, empty=self._empty(commit))
+        if self.git.is_ancestor(before, commit):
+            return MainSeen(commit, rewound=False, empty=self._empty(commit))
         # Commits on top of a rewound main do not make it a good one, until what was lost is back.
-        still = doubt is not None and doubt.kind == "rewound" and not self.git.is_ancestor(before, commit)
+        still = doubt is not None and doubt.kind == "rewound"
         return MainSeen(commit, still or self.git.is_ancestor(commit, before), self._empty(commit))
 
     def _empty(self, commit: str | None) -> bool:
@@ -161,10 +161,11 @@ class GitEyes:
     def _placements(self, commit: str | None, ledger: Ledger) -> dict[JobKey, PlacementFile | None]:
         entries = self.git.files(commit) if commit is not None else {}
         changed: dict[JobKey, PlacementFile | None] = {}
+        file = EntryKind.FILE
+        blobs = {path: entry.oid for path, entry in entries.items() if entry.kind is file}
         for key, record in ledger.records.items():
             path = placement_path(key)
-            entry = entries.get(path)
-            blob = entry.oid if entry is not None and entry.kind is EntryKind.FILE else None
+            blob = blobs.get(path)
             if blob != record.placement.blob:
                 changed[key] = None if blob is None else PlacementFile(blob, self._placement(blob, path))
         return changed
@@ -177,9 +178,16 @@ class GitEyes:
 
     def _read_manifests(self, heads: Mapping[str, str]) -> dict[str, frozenset[str]]:
         for branch, commit in heads.items():
-            if _is_region(branch) and self._manifests.get(branch, ("",))[0] != commit:
-                self._manifests[branch] = (commit, frozenset(self.git.files(commit, MANIFESTS.rstrip("/"))))
-        return {branch.removeprefix(REGION): self._manifests[branch][1] for branch in heads if _is_region(branch)}
+            known = self._manifests.get(branch)
+            if _is_region(branch) and (known is None or known.commit != commit):
+                paths = frozenset(self.git.files(commit, MANIFESTS.rstrip("/")))
+                self._manifests[branch] = _Manifests(commit, paths, _stems(paths))
+        return {branch.removeprefix(REGION): self._manifests[branch].paths for branch in heads if _is_region(branch)}
+
+
+def _stems(paths: Iterable[str]) -> dict[str, str]:
+    named = ((stem_of(path.removeprefix(MANIFESTS).removesuffix(".yaml")), path) for path in sorted(paths))
+    return {stem: path for stem, path in named if stem is not None}
 
 
 def _is_region(branch: str) -> bool:

@@ -5,7 +5,7 @@ milvus-io/talon#165), and starts anew when the hub does (armadaproject/armada#31
 schema is refused whole: the last good one stays in force and ages.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -89,6 +89,7 @@ class Reports:
         self._risen: dict[str, tuple[tuple[str, int], float]] = {}
         self._silent: dict[str, str] = {}
         self._broken: dict[str, str] = {}
+        self._pool: ThreadPoolExecutor | None = None
         self.seen: dict[str, RegionSeen] = {}
 
     @property
@@ -99,16 +100,19 @@ class Reports:
     def look(self, regions: Iterable[str]) -> None:
         """Ask for every region's report. A region whose report cannot be read keeps the last one, which ages."""
         names = sorted(regions)
-        if len(names) <= 1:
-            found = [self._newest(name) for name in names]
-        else:
-            with ThreadPoolExecutor(min(AT_ONCE, len(names))) as pool:
-                found = list(pool.map(self._newest, names))
-        for name, answer in zip(names, found, strict=True):
-            self._take(name, answer)
+        for first in range(0, len(names), AT_ONCE):  # their bytes are many, so never those of all at a time
+            some = names[first : first + AT_ONCE]
+            for name, answer in zip(some, self._asked(some), strict=True):
+                self._take(name, answer)
         for troubles in (self._silent, self._broken):
             for gone in troubles.keys() - set(names):
                 del troubles[gone]
+
+    def _asked(self, names: Sequence[str]) -> list[Stored | str | None]:
+        if len(names) == 1:
+            return [self._newest(names[0])]
+        self._pool = self._pool or ThreadPoolExecutor(AT_ONCE, thread_name_prefix="reports")
+        return list(self._pool.map(self._newest, names))
 
     def _newest(self, region: str) -> Stored | str | None:
         """The report if it is another than before, None if it is the same or absent, or what went wrong."""

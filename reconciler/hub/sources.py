@@ -97,20 +97,23 @@ def read_sources(
     )
 
 
+_NOWHERE = Place(Kind.JOB, "")
+"""Not looked at yet."""
+
+
 def _sorted_out(entries: Mapping[str, TreeEntry], cache: ParseCache) -> tuple[list[tuple[Blob, Place]], list[Found]]:
     """The entries that mean something: regular files of jobs, and all others."""
     jobs: list[tuple[Blob, Place]] = []
     others: list[Found] = []
+    places, file, job = cache.places, EntryKind.FILE, Kind.JOB  # of ten thousand entries, each look-up counts
     for path, entry in entries.items():
-        if entry.kind is not EntryKind.FILE:
-            place = place_of(path, entry)
-        elif path in cache.places:
-            place = cache.places[path]
-        else:
-            place = cache.places[path] = place_of(path, entry)
+        is_file = entry.kind is file
+        place = places.get(path, _NOWHERE) if is_file else place_of(path, entry)
+        if place is _NOWHERE:
+            place = places[path] = place_of(path, entry)
         if place is None:
             continue
-        if place.kind is Kind.JOB and entry.kind is EntryKind.FILE:
+        if is_file and place.kind is job:
             jobs.append(((path, entry.oid), place))
         else:
             others.append(Found(path, entry, place))

@@ -30,9 +30,9 @@ class Steady:
             self._known.clear()
             self._policy = policy
 
-    def holds(self, record: JobRecord, file: JobFile, seen: Seen, now: datetime) -> bool:
+    def holds(self, key: JobKey, record: JobRecord, file: JobFile, seen: Seen, now: datetime) -> bool:
         """Whether the job was looked at with just these, and its next moment has not come."""
-        known = self._known.get(record.key)
+        known = self._known.get(key)
         if known is None or known[0] is not record or known[1] is not file:
             return False
         was = known[2]

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest, nsmallest
 from typing import Any
 
 from reconciler.model.attempt import Attempt
 from reconciler.model.names import JobKey
 from reconciler.model.placement import Placement
-from reconciler.model.record import JobRecord, Phase
+from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.rendering.quoting import block
 
 _HEAD = """\
@@ -40,8 +41,10 @@ def status_page(records: Mapping[JobKey, JobRecord], problems: Sequence[str], no
     lines += [line for notice in notices for line in (f"> {' '.join(notice.split())}", ">")][:-1]
     lines += ["", "| phase | jobs |", "| --- | --- |"]
     lines += [f"| {phase.value} | {counts[phase]} |" for phase in Phase if counts[phase]]
-    live = sorted((key for key, record in records.items() if record.live), key=lambda key: (records[key].submitted_at, key))
-    if live:
+    alive = sum(number for phase, number in counts.items() if phase not in FINISHED)
+    if alive:
+        waiting = (key for key, record in records.items() if record.live)
+        live = nsmallest(most, waiting, lambda key: (records[key].submitted_at, key))
         lines += [
             "",
             "## Jobs that are not over",
@@ -49,14 +52,12 @@ def status_page(records: Mapping[JobKey, JobRecord], problems: Sequence[str], no
             "| job | phase | region | attempt | GPUs | why |",
             "| --- | --- | --- | --- | --- | --- |",
         ]
-        lines += [_row(records[key]) for key in live[:most]]
-        lines += [f"\n… and {len(live) - most} more; see `jobs/`"] if len(live) > most else []
-    ended = sorted(
-        (key for key, record in records.items() if not record.live), key=lambda key: _ended(records[key]), reverse=True
-    )
+        lines += [_row(records[key]) for key in live]
+        lines += [f"\n… and {alive - most} more; see `jobs/`"] if alive > most else []
+    ended = nlargest(20, (key for key, record in records.items() if not record.live), lambda key: _ended(records[key]))
     if ended:
         lines += ["", "## Ended last", "", "| job | phase | region | attempts | why |", "| --- | --- | --- | --- | --- |"]
-        lines += [_ended_row(records[key]) for key in ended[:20]]
+        lines += [_ended_row(records[key]) for key in ended]
     if problems:
         lines += ["", "## Refused files", ""]
         lines += [f"- `{_cell(problem)}`" for problem in problems[:most]]

@@ -241,40 +241,40 @@ def noted(record: JobRecord, policy: Policy) -> tuple[Steady, Any]:
 def test_a_job_that_waits_needs_no_look_however_late_it_is() -> None:
     record = make_record()
     steady, file = noted(record, Policy())
-    assert steady.holds(record, file, NOTHING_SEEN, NOW + timedelta(days=999))
+    assert steady.holds(record.key, record, file, NOTHING_SEEN, NOW + timedelta(days=999))
 
 
 def test_an_attempt_that_has_not_started_is_looked_at_again_at_its_time_out() -> None:
     policy = Policy(limits=Limits(start_timeout_seconds=60))
     record = make_record(make_attempt(state=State.GRANTED, granted_at=NOW))
     steady, file = noted(record, policy)
-    assert steady.holds(record, file, NOTHING_SEEN, NOW + timedelta(seconds=59))
-    assert not steady.holds(record, file, NOTHING_SEEN, NOW + timedelta(seconds=60))
+    assert steady.holds(record.key, record, file, NOTHING_SEEN, NOW + timedelta(seconds=59))
+    assert not steady.holds(record.key, record, file, NOTHING_SEEN, NOW + timedelta(seconds=60))
 
 
 def test_an_attempt_that_runs_is_looked_at_again_at_its_deadline() -> None:
     spec = make_spec(max_runtime_seconds=100)
     record = make_record(make_attempt(spec=spec, started_at=NOW), spec=spec)
     steady, file = noted(record, Policy())
-    assert steady.holds(record, file, NOTHING_SEEN, NOW + timedelta(seconds=114))
-    assert not steady.holds(record, file, NOTHING_SEEN, NOW + timedelta(seconds=115))
+    assert steady.holds(record.key, record, file, NOTHING_SEEN, NOW + timedelta(seconds=114))
+    assert not steady.holds(record.key, record, file, NOTHING_SEEN, NOW + timedelta(seconds=115))
 
 
 def test_any_other_record_file_report_or_policy_asks_for_a_look() -> None:
     record, policy = make_record(make_attempt()), Policy()
     steady, file = noted(record, policy)
-    assert steady.holds(record, file, NOTHING_SEEN, NOW)
-    assert not steady.holds(record.model_copy(), file, NOTHING_SEEN, NOW)
-    assert not steady.holds(record, replace(file), NOTHING_SEEN, NOW)
-    assert not steady.holds(record, file, replace(NOTHING_SEEN, without_it=True), NOW)
-    assert not steady.holds(record, file, replace(NOTHING_SEEN, refused="bad"), NOW)
-    assert not steady.holds(record, file, replace(NOTHING_SEEN, workload=running("x")), NOW)
+    assert steady.holds(record.key, record, file, NOTHING_SEEN, NOW)
+    assert not steady.holds(record.key, record.model_copy(), file, NOTHING_SEEN, NOW)
+    assert not steady.holds(record.key, record, replace(file), NOTHING_SEEN, NOW)
+    assert not steady.holds(record.key, record, file, replace(NOTHING_SEEN, without_it=True), NOW)
+    assert not steady.holds(record.key, record, file, replace(NOTHING_SEEN, refused="bad"), NOW)
+    assert not steady.holds(record.key, record, file, replace(NOTHING_SEEN, workload=running("x")), NOW)
     steady.under(Policy())
-    assert not steady.holds(record, file, NOTHING_SEEN, NOW)
+    assert not steady.holds(record.key, record, file, NOTHING_SEEN, NOW)
 
 
 def test_jobs_that_the_ledger_has_lost_are_forgotten() -> None:
     record = make_record()
     steady, file = noted(record, Policy())
     steady.keep_only({})
-    assert not steady.holds(record, file, NOTHING_SEEN, NOW)
+    assert not steady.holds(record.key, record, file, NOTHING_SEEN, NOW)

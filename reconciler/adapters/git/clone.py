@@ -28,6 +28,8 @@ _OLDEST_GIT: Final = (2, 34)
 _PATIENCE: Final = 30
 """How many times `timeout_seconds` a fetch or push may take as long as it makes progress."""
 _UPKEEP_SECONDS: Final = 3600.0
+_NEAR: Final = 16
+"""Steps back in a history that are looked at here, without git."""
 
 
 class BareClone:
@@ -134,11 +136,23 @@ class BareClone:
         with self._reading(descendant) as repository:
             if not all(repository.odb.exists(_oid(commit)) for commit in (ancestor, descendant)):
                 return False
+            if self._is_near(ancestor, descendant, repository.odb):
+                return True
         # By git: libgit2 gives up at any commit on the way whose author it cannot parse.
         answer = self._git(["merge-base", "--is-ancestor", ancestor, descendant], _PATIENCE)
         if answer.code not in {0, 1}:
             raise Transient(f"the history of {descendant} cannot be read: {shorten(answer.words)}; fetch again")
         return answer.code == 0
+
+    def _is_near(self, ancestor: str, descendant: str, odb: pygit2.Odb) -> bool:
+        """Whether a few steps back lead there, which spares a program for the usual question."""
+        ring = [descendant]
+        for _ in range(_NEAR):
+            if ancestor in ring:
+                return True
+            found = [odb.read(_oid(commit)) for commit in ring if odb.exists(_oid(commit))]
+            ring = list(dict.fromkeys(parent for kind, body in found for parent in commits.parents_in(body)))[:_NEAR]
+        return False
 
     def push(self, updates: Sequence[RefUpdate]) -> PushOutcome:
         """Move all branches or none, each only from its `old`.

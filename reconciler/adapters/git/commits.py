@@ -13,6 +13,7 @@ from typing import Final
 from reconciler.ports import CommitWords, Refused
 
 _TREE: Final = re.compile(rb"tree ([0-9a-f]{40})\n")
+_PARENT: Final = re.compile(rb"(?m)^parent ([0-9a-f]{40})$")
 _AUTHOR: Final = re.compile(rb"(?m)^author ([^<>\n]*?) ?<([^<>\n]*)> (\d+) [+-]\d{4}$")
 _LAST_SECOND: Final = 253_402_300_799
 """31 December 9999, the last day that a datetime knows."""
@@ -24,6 +25,11 @@ def tree_in(commit: str, body: bytes) -> str:
     if found is None:
         raise Refused(f"commit {commit} names no tree; push a sound commit after it")
     return found[1].decode()
+
+
+def parents_in(body: bytes) -> list[str]:
+    """Object ids of a commit's parents."""
+    return [found.decode() for found in _PARENT.findall(body.partition(b"\n\n")[0])]
 
 
 def check_identity(identity: tuple[str, str]) -> None:

@@ -20,7 +20,7 @@ from reconciler.ports import EntryKind, Refused, TreeEntry
 
 MOST_ENTRIES: Final = 1_000_000
 MOST_LEVELS: Final = 64
-_KEPT_ENTRIES: Final = 250_000
+_KEPT_ENTRIES: Final = 100_000
 _KEPT_LISTINGS: Final = 4
 
 _FOLDER: Final = 0o040000
@@ -75,7 +75,7 @@ class _Listing:
 
 @dataclass(slots=True)
 class Listings:
-    """The listings asked for last, up to some 250,000 entries; a folder that they share is held, and read, once."""
+    """The listings asked for last, up to some 100,000 entries; a folder that they share is held, and read, once."""
 
     _last: OrderedDict[tuple[str, str], _Listing] = field(default_factory=OrderedDict)
     _all: WeakValueDictionary[tuple[str, str], _Listing] = field(default_factory=WeakValueDictionary)
