@@ -24,8 +24,8 @@ from reconciler.ports import EntryKind, GitRepository, ObjectStore, Refused
 if TYPE_CHECKING:
     from reconciler.adapters.git import BareClone
     from reconciler.adapters.webhooks import WebServer
-    from reconciler.hub.cycle import HubOptions
     from reconciler.hub.loop import HubLoop
+    from reconciler.hub.results import HubOptions
 
 STAGE_IMAGE = "ghcr.io/gpu-reconciler/reconciler:0.1.0"
 """The image that has this command, for the steps that bring data; an installation names its own."""
@@ -114,8 +114,9 @@ def hub_loop(
 ) -> "HubLoop":
     """A hub over a repository, ready to run. Raises Transient and Refused where repository or store cannot be used."""
     from reconciler.adapters.documents import reader
-    from reconciler.hub.cycle import Hub, HubOptions
+    from reconciler.hub.cycle import Hub
     from reconciler.hub.loop import HubLoop
+    from reconciler.hub.results import HubOptions
 
     git = open_repository(url, folder)
     chosen = options(HubOptions(holder=new_holder(), repo_url=without_credentials(url), stage_image=STAGE_IMAGE))

@@ -166,6 +166,9 @@ class GitRepository(Protocol):
     def root_of(self, commit: str) -> str:
         """Object id of a commit's root tree."""
 
+    def has(self, commit: str) -> bool:
+        """Whether a commit is here, on a branch or not."""
+
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
         """Whether `ancestor` is reachable from `descendant`; False where either is not here any more."""
 

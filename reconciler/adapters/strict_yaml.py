@@ -262,5 +262,7 @@ def _refuse_complex_key(reading: _Reading, event: Event, at: Pointer) -> None:
 
 
 def _refuse_twice(reading: _Reading, first: Event, second: Event, at: Pointer) -> None:
-    what = f"{dotted(at)} is given twice, on line {_position(first)[0]} and on line {_position(second)[0]}"
+    (line, column), (again, next_column) = _position(first), _position(second)
+    where = f"on line {line} and on line {again}" if line != again else f"on line {line} at columns {column} and {next_column}"
+    what = f"{dotted(at)} is given twice, {where}"
     reading.refuse(second, "DuplicateKey", what, "keep the one that is meant")

@@ -130,7 +130,8 @@ def _read(store: ObjectStore, holding: Holding, region: str) -> Holding:
     try:
         lease = Lease.model_validate_json(stored.body)
     except ValidationError as error:
-        raise LeaseBroken(f"{lease_key(region)} is not a lease ({error.error_count()} faults); remove it") from error
+        words = "is not a lease, so it cannot be renewed, and all of ours is stopped when the last renewal is too old; delete it"
+        raise LeaseBroken(f"{lease_key(region)} {words}") from error
     if lease.region != region:
         raise LeaseBroken(f"{lease_key(region)} is the lease of {lease.region}; give each region a store prefix of its own")
     return replace(holding, etag=stored.etag, lease=lease, renewal=max(lease.renewal, holding.renewal))

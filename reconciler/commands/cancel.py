@@ -4,6 +4,7 @@ from reconciler.commands import screen
 from reconciler.commands.editing import Before, Edit, commit_on_main
 from reconciler.commands.ends import BadInput
 from reconciler.commands.names import find
+from reconciler.hub.repo_files import printable
 from reconciler.model.names import JobKey
 
 
@@ -15,11 +16,26 @@ def cancel(url: str, job: str) -> None:
 def _edit(before: Before, job: str) -> Edit:
     key = find(job, {*before.look.ledger.records, *before.sources.jobs, *_broken(before).values(), *before.sources.conflicts})
     said = f"{key} cancelled; `reconciler status {key}` shows when it has stopped"
-    return Edit({_path(before, key): None}, f"Cancel {key}\n", lambda after: key not in after.jobs, said, removes=key)
+    path = _path(before, key)
+    if unclear := _unclear(before, key, path):
+        said += f"; it may run on until {' and '.join(unclear)} can be read, which may be this job under another name"
+    return Edit({path: None}, f"Cancel {key}\n", lambda after: key not in after.jobs, said, removes=key)
 
 
 def _broken(before: Before) -> dict[str, JobKey]:
     return {path: key for path, key in before.sources.broken.items() if key is not None}
+
+
+def _unclear(before: Before, key: JobKey, path: str) -> list[str]:
+    """Other refused files of the team of which nobody can say whose they are: the hub stops no job that one of them may be."""
+    record = before.look.ledger.records.get(key)
+    if record is None or not record.live:
+        return []
+    return sorted(
+        other
+        for other, named in before.sources.broken.items()
+        if named is None and other.startswith(f"jobs/{key.team}/") and other != printable(path)
+    )
 
 
 def _path(before: Before, key: JobKey) -> str:
@@ -31,7 +47,14 @@ def _path(before: Before, key: JobKey) -> str:
         return file.path
     broken = [path for path, named in _broken(before).items() if named == key]
     if len(broken) == 1:
-        return broken[0]
+        return _standing(before, broken[0])
     record = before.look.ledger.records.get(key)
     phase = f"it is {record.phase}" if record is not None else "no hub knows it"
     raise BadInput(f"main has no file of {key}; {phase}", "`reconciler why` says what becomes of it")
+
+
+def _standing(before: Before, shown: str) -> str:
+    """The path on main of a refused file, which is known as it is shown."""
+    look = before.look
+    entries = look.git.files(look.main, "jobs") if look.main is not None else {}
+    return next((path for path in entries if printable(path) == shown), shown)

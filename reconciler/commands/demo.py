@@ -245,6 +245,7 @@ def _say_where(stage: Stage, wrong: Sequence[str], *, keep: bool) -> None:
     ):
         screen.say(f"  git -C {stage.bare} {command}")
     screen.say(f"  {screen.program()} why line-fit --repo {stage.bare}")
+    screen.say(f"It all lies in {stage.root}; delete that when you have seen enough.")
     if keep:
         screen.say(f"\nHub and regions stay up. Push a job from {stage.clone}, for example:")
         screen.say(f"  cd {stage.clone} && cp jobs/vision/thumbnails.yaml jobs/vision/mine.yaml")

@@ -43,7 +43,7 @@ def guarded(run: Callable[[], object]) -> int:
         return INPUT
     except Invalid as error:
         for problem in error.problems:
-            sys.stderr.write(f"{problem}\n")
+            sys.stderr.write(f"{_shown(str(problem))}\n")
         return INPUT
     except (Refused, Transient, Conflict) as error:
         _say(*in_two(error))
@@ -69,4 +69,11 @@ def _say(what: str, todo: str) -> None:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return _shown(" ".join(text.split()))
+
+
+def _shown(text: str) -> str:
+    """The text without what would speak to the terminal: what was typed, and names of files, may hold anything."""
+    from reconciler.hub.repo_files import printable  # only here, for a command that ends well must not wait for it
+
+    return printable(text)

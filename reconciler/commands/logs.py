@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from reconciler.commands import screen
 from reconciler.commands.ends import BadInput
-from reconciler.commands.names import find, known_to
+from reconciler.commands.names import job_in
 from reconciler.commands.repository import Look
-from reconciler.model.attempt import Attempt
+from reconciler.model.attempt import Attempt, State
 from reconciler.model.names import LABEL_ATTEMPT
 from reconciler.ports import Refused
 
@@ -48,7 +48,7 @@ class Found:
 
 def attempt_of(look: Look, typed: str, number: int | None) -> Attempt:
     """The attempt of that number, or the newest. Raises BadInput where there is none."""
-    key = find(typed, known_to(look))
+    key = job_in(look, typed)
     record = look.ledger.records.get(key)
     attempts = record.attempts if record is not None else ()
     if not attempts:
@@ -64,6 +64,12 @@ def attempt_of(look: Look, typed: str, number: int | None) -> Attempt:
 
 def kept_tail(attempt: Attempt) -> str:
     """The end of what a failed attempt wrote. Raises BadInput where the ledger keeps none."""
+    if not attempt.log_tail and attempt.state is State.FAILED and attempt.exit_code is not None:
+        how = attempt.reason.text if attempt.reason is not None else f"exit code {attempt.exit_code}"
+        raise BadInput(
+            f"the program of {attempt.name} printed nothing before it failed in {attempt.region}",
+            f"how it ended is all that is known: {how}",
+        )
     if not attempt.log_tail:
         raise BadInput(
             f"the ledger keeps no log of {attempt.name}, which is {screen.attempt_state(attempt)} in {attempt.region}",

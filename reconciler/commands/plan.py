@@ -21,8 +21,8 @@ from reconciler.commands.ends import BadInput, in_two
 from reconciler.commands.names import find
 from reconciler.commands.regions_table import RegionRow, refused_rows, rows_of
 from reconciler.commands.repository import MAIN, chosen, opened
-from reconciler.commands.status import doubt_text
 from reconciler.commands.tree import top_of
+from reconciler.hub.intents import doubt_in_words
 from reconciler.hub.ledger import Corrupt
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.regions import RegionSeen, Reports
@@ -165,7 +165,7 @@ def show(answer: Answer) -> None:
     for problem in answer.sources.problems:
         screen.say(str(problem))
     if answer.answer.doubt is not None:
-        screen.say(f"the hub would doubt this: {doubt_text(answer.answer.doubt)}")
+        screen.say(f"the hub would doubt this: {doubt_in_words(answer.answer.doubt)}")
     for key in answer.shown:
         _show_job(answer.answer.jobs[key], answer.now)
     if not answer.shown:

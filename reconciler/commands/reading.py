@@ -7,7 +7,7 @@ from typing import Final
 from reconciler.adapters.clock import SystemClock
 from reconciler.commands import screen
 from reconciler.commands.ends import BadInput
-from reconciler.commands.repository import Look, chosen, look, opened
+from reconciler.commands.repository import Look, chosen, look, opened, standstill
 
 _LOOK_SECONDS: Final = 1.0
 
@@ -21,7 +21,8 @@ def status(repo: str | None, job: str | None, *, json: bool) -> None:
     """Show the status once."""
     from reconciler.commands import status as verb
 
-    found = verb.status_of(_looked(repo), job)
+    seen = _looked(repo)
+    found = verb.status_of(seen, job, standstill(seen))
     if json:
         screen.say_json(verb.as_value(found))
     else:
@@ -66,5 +67,9 @@ def logs(repo: str | None, job: str, number: int | None, folder: Path | None, *,
     if not found.logs:
         screen.say(verb.kept_tail(attempt).rstrip("\n"))
         return
+    said = False
     for line in verb.stream(lambda: verb.logs_in(folder, attempt.name), follow=follow):
+        said = True
         screen.say(line)
+    if not said:
+        screen.warn(f"the program of {attempt.name} has printed nothing")

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reconciler.app import open_repository, settings_at
+from reconciler.app import open_repository, open_store, settings_at
 from reconciler.commands import user_git
 from reconciler.hub.ledger import Corrupt, Ledger, LedgerCache, read_ledger
+from reconciler.hub.standstill import read_standstill
+from reconciler.model.grants import HubTrouble
 from reconciler.model.policy import Branches
 from reconciler.model.problem import Invalid
-from reconciler.ports import GitRepository, Refused
+from reconciler.ports import GitRepository, Refused, Transient
 
 if TYPE_CHECKING:
     from reconciler.adapters.git import BareClone
@@ -109,3 +111,12 @@ def _branches(git: GitRepository, heads: Mapping[str, str]) -> Branches:
         return settings_at(git, heads, MAIN).branches.model_copy(update={"main": MAIN})
     except Invalid:
         return Branches()
+
+
+def standstill(seen: Look) -> HubTrouble | None:
+    """What the hub says in the object store of why it stands still; None also where whoever asks cannot read the store."""
+    try:
+        address = settings_at(seen.git, seen.heads, MAIN).store
+        return read_standstill(open_store(address, make=False)) if address is not None else None
+    except (Invalid, Refused, Transient):  # the ledger is what was asked for, and it was read
+        return None

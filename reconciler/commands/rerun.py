@@ -12,7 +12,7 @@ from reconciler.adapters.documents import reader
 from reconciler.commands import screen
 from reconciler.commands.editing import Before, Edit, NothingToDo, commit_on_main
 from reconciler.commands.ends import BadInput
-from reconciler.commands.names import find
+from reconciler.commands.names import find, no_record, unusable
 from reconciler.hub.reading import JobFile
 from reconciler.hub.sources import Sources
 from reconciler.model.job import JobSpec
@@ -41,12 +41,18 @@ def _edit(before: Before, job: str) -> Edit | NothingToDo:
     def taken(after: Sources) -> bool:
         return key in after.jobs and after.jobs[key].spec.rerun == number
 
-    return Edit({file.path: body}, f"Run {key} again\n\nrerun is {number} now.\n", taken, f"{key} runs again: `rerun: {number}`")
+    said = f"{key} runs again: `rerun: {number}`"
+    if file.spec.suspend:
+        said = f"{key} stays Suspended, and runs again once `suspend: true` is taken out of {file.path}: `rerun: {number}`"
+    return Edit({file.path: body}, f"Run {key} again\n\nrerun is {number} now.\n", taken, said)
 
 
 def _over(before: Before, key: JobKey) -> tuple[JobFile, JobRecord]:
     record = before.look.ledger.records.get(key)
     if record is None:
+        lost = unusable(before.look)
+        if key in lost:
+            raise no_record(key, lost[key])
         raise BadInput(f"no hub has taken {key} in yet", "wait until it has run, or see `reconciler why`")
     if record.live and record.phase is not Phase.HELD:
         raise BadInput(f"{key} has not ended; it is {record.phase}", f"`reconciler cancel {key}` stops it")

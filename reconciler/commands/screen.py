@@ -69,7 +69,7 @@ def show_table(headers: Sequence[str], rows: Rows) -> None:
 
 def plain(headers: Sequence[str], rows: Rows, indent: str = "") -> str:
     """Aligned columns, two spaces between them, a line for each row."""
-    lines = [headers, *([_one_line(cell) for cell in row] for row in rows)]
+    lines = [headers, *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(headers))]
     written = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     return "\n".join(indent + line.rstrip() for line in written)
@@ -85,7 +85,7 @@ def drawn(headers: Sequence[str], rows: Rows) -> "Table":
     for header in headers:
         table.add_column(header, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_one_line(cell)) for cell in row))
+        table.add_row(*(Text(one_line(cell)) for cell in row))
     return table
 
 
@@ -100,7 +100,8 @@ def redrawn() -> Iterator[Callable[[Sequence[str], Rows, Sequence[str]], None]]:
         yield lambda headers, rows, notes: live.update(Group(drawn(headers, rows), *map(Text, notes)), refresh=True)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """The text without what would leave its line, or speak to the terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 

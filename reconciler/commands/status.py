@@ -1,8 +1,9 @@
 """`reconciler status`: all jobs, or one, as the ledger has them; with `--watch`, again whenever something changes.
 
 Decides what a row says; the ledger is the hub's word. JSON (schema_version 1): `main`, `status` (commits), `jobs` (each with
-`job`, `team`, `job_id`, `phase`, `region`, `attempt`, `gpus`, `since`, `why`), `not_taken_in` (paths), `problems`, `troubles`
-(each with `subject`, `code`, `what`, `since`), `doubt`.
+`job`, `team`, `job_id`, `phase`, `region`, `attempt`, `gpus`, `since`, `why`, and `conditions`: each with `type`, `code`, `text`,
+`message`, `since`), `not_taken_in` (paths), `problems`, `troubles` (each with `subject`, `code`, `what`, `since`),
+`standstill` (`what`, `since`; or null), `doubt`.
 """
 
 from collections.abc import Sequence
@@ -11,15 +12,17 @@ from datetime import datetime
 from typing import Any
 
 from reconciler.commands import screen
-from reconciler.commands.names import find, known_to
+from reconciler.commands.names import job_in, unseen
 from reconciler.commands.repository import Look
-from reconciler.hub.branches import told
+from reconciler.hub.branches import suspicious, told
 from reconciler.hub.ledger import RejectedFile, Suspicion, Trouble
-from reconciler.hub.repo_files import place_of
-from reconciler.model.names import JobKey
+from reconciler.hub.repo_files import printable
+from reconciler.model.attempt import Attempt
+from reconciler.model.grants import HubTrouble
+from reconciler.model.names import JobKey, record_path
 from reconciler.model.problem import Problem
-from reconciler.model.reasons import Why, because
-from reconciler.model.record import JobRecord, Phase
+from reconciler.model.record import FINISHED, Condition, JobRecord, Phase
+from reconciler.rendering.records import needs_a_person
 
 HEADERS = ("job", "phase", "region", "attempt", "GPUs", "since", "why")
 
@@ -33,18 +36,21 @@ class Status:
     """The commit that the ledger stands at."""
     records: tuple[JobRecord, ...]
     not_taken_in: tuple[str, ...]
-    """Job files of main that neither a record nor a refusal is about: the hub has not seen them yet."""
+    """Job files of main that neither a record nor a refusal is about: the hub has not seen them yet. As they are shown."""
     problems: tuple[RejectedFile, ...]
     doubt: Suspicion | None
     troubles: tuple[Trouble, ...]
     """What the hub asks a person to look at."""
+    standstill: HubTrouble | None
+    """Why the hub decides nothing at present, as it says in the store."""
 
 
-def status_of(look: Look, job: str | None) -> Status:
+def status_of(look: Look, job: str | None, standstill: HubTrouble | None = None) -> Status:
     """The status of all jobs, or of the one that is typed. Raises BadInput where there is none of that name."""
-    records, problems = look.ledger.records, look.ledger.rejected.problems
+    records, problems, troubles = look.ledger.records, look.ledger.rejected.problems, look.ledger.hub.troubles
     if job is not None:
-        key = find(job, known_to(look))
+        key = job_in(look, job)
+        troubles = tuple(trouble for trouble in troubles if trouble.subject == record_path(key))
         records = {key: records[key]} if key in records else {}
         paths = {record.source.path for record in records.values() if record.source is not None}
         problems = tuple(each for each in problems if each.path in paths or not records)
@@ -52,21 +58,11 @@ def status_of(look: Look, job: str | None) -> Status:
         main=look.main,
         ledger=look.status,
         records=tuple(records[key] for key in sorted(records)),
-        not_taken_in=_unseen(look) if job is None else (),
+        not_taken_in=tuple(map(printable, unseen(look))) if job is None else (),
         problems=problems,
         doubt=look.ledger.hub.suspicion,
-        troubles=look.ledger.hub.troubles if job is None else (),
-    )
-
-
-def _unseen(look: Look) -> tuple[str, ...]:
-    entries = look.git.files(look.main, "jobs") if look.main is not None else {}
-    seen = {(record.source.path, record.source.blob) for record in look.ledger.records.values() if record.source is not None}
-    refused = {problem.path for problem in look.ledger.rejected.problems}
-    return tuple(
-        path
-        for path, entry in entries.items()
-        if place_of(path, entry) is not None and (path, entry.oid) not in seen and path not in refused
+        troubles=troubles,
+        standstill=standstill,
     )
 
 
@@ -92,9 +88,14 @@ def why_of(record: JobRecord) -> str:
     return record.why.text if record.why is not None else ""
 
 
+def shown_attempt(record: JobRecord) -> Attempt | None:
+    """The attempt that a job's row is about: the current one, or the last of a job that is over; none of a job that waits."""
+    return record.last if record.phase in FINISHED else record.current
+
+
 def row_of(record: JobRecord, now: datetime) -> tuple[str, ...]:
     """The job's row."""
-    last = record.last
+    last = shown_attempt(record)
     return (
         str(record.key),
         str(record.phase),
@@ -108,18 +109,15 @@ def row_of(record: JobRecord, now: datetime) -> tuple[str, ...]:
 
 def notes(status: Status) -> Sequence[str]:
     """What a table of jobs does not show."""
-    found = [f"not taken in by the hub yet: {path}" for path in status.not_taken_in]
+    still = status.standstill
+    found = [f"the hub stands still since {still.since:%Y-%m-%d %H:%M} UTC: {still.what}"] if still is not None else []
+    found += suspicious(status.doubt)
+    found += [f"not taken in by the hub yet: {path}" for path in status.not_taken_in]
     if status.ledger is None:
         found.append("no hub has written a ledger here yet")
-    if status.doubt is not None:
-        found.append(f"{doubt_text(status.doubt)}. If it was meant: `reconciler confirm {status.doubt.main[:12]}`")
     found += [told(trouble) for trouble in status.troubles]
-    return [*found, *(problem_line(each) for each in status.problems)]
-
-
-def doubt_text(doubt: Suspicion) -> str:
-    """What the hub holds against main."""
-    return because(Why.SOURCE_SUSPICIOUS, gone=doubt.gone, live=doubt.live).text
+    found += needs_a_person(status.records)
+    return [screen.one_line(note) for note in (*found, *(problem_line(each) for each in status.problems))]
 
 
 def problem_line(problem: RejectedFile) -> str:
@@ -148,12 +146,13 @@ def as_value(status: Status) -> dict[str, Any]:
         "not_taken_in": list(status.not_taken_in),
         "problems": [problem.model_dump(mode="json") for problem in status.problems],
         "troubles": [trouble.model_dump(mode="json") for trouble in status.troubles],
+        "standstill": status.standstill.model_dump(mode="json") if status.standstill is not None else None,
         "doubt": doubt.model_dump(mode="json") if doubt is not None else None,
     }
 
 
 def _job(record: JobRecord) -> dict[str, Any]:
-    spec, last = record.spec, record.last
+    spec, last = record.spec, shown_attempt(record)
     key = JobKey(record.team, record.job_id)
     return {
         "job": str(key),
@@ -166,4 +165,16 @@ def _job(record: JobRecord) -> dict[str, Any]:
         "gpus": {"nodes": spec.nodes, "per_node": spec.gpu.count, "total": spec.total_gpus},
         "since": screen.time_json(since_of(record)),
         "why": screen.reason_json(record.why),
+        "conditions": [_condition(condition) for condition in record.conditions],
+    }
+
+
+def _condition(condition: Condition) -> dict[str, Any]:
+    reason = condition.reason
+    return {
+        "type": condition.type,
+        "code": reason.code if reason is not None else None,
+        "text": reason.text if reason is not None else "",
+        "message": condition.message,
+        "since": screen.time_json(condition.since),
     }

@@ -65,11 +65,13 @@ def _only_team(before: Before) -> str:
 
 def _edit(before: Before, key: JobKey, file: _File) -> Edit | NothingToDo:
     there = before.sources.jobs.get(key)
-    broken = [path for path, named in before.sources.broken.items() if named == key]
     own = file.inside if file.team == key.team else None
-    path = there.path if there is not None else broken[0] if broken else own or f"jobs/{key.team}/{key.job_id}{file.suffix}"
     git, main = before.look.git, before.look.main
-    entry = git.files(main).get(path) if main is not None else None
+    entries = git.files(main) if main is not None else {}
+    # Of a path that cannot be shown only its shown form is known; such a file can be taken away, not mended.
+    broken = [path for path, named in before.sources.broken.items() if named == key and path in entries]
+    path = there.path if there is not None else broken[0] if broken else own or f"jobs/{key.team}/{key.job_id}{file.suffix}"
+    entry = entries.get(path)
     if entry is not None and git.read(entry.oid) == file.body:
         return NothingToDo(f"{key}: main has this very file already", key)
     blob = git.write_blob(file.body)

@@ -13,7 +13,7 @@ from reconciler.app import open_repository
 from reconciler.commands import screen
 from reconciler.commands.ends import AnswerIsNo
 from reconciler.commands.repository import Look, cache_folder, look, turn
-from reconciler.commands.status import HEADERS, Status, notes, row_of, status_of, why_of
+from reconciler.commands.status import HEADERS, Status, notes, row_of, shown_attempt, status_of, why_of
 from reconciler.hub.ledger import LedgerCache
 from reconciler.model.names import JobKey
 from reconciler.model.record import FINISHED, JobRecord, Phase
@@ -99,10 +99,10 @@ def _draw(states: Iterator[Status | None], job: str | None) -> None:
 
 def change(record: JobRecord) -> str:
     """A job in one line, without anything that changes by itself."""
-    last = record.last
+    last = shown_attempt(record)
     where = f" in {last.region} as {last.name}" if last is not None else ""
     why = why_of(record)
-    return f"{record.key} {record.phase}{where}" + (f": {why}" if why else "")
+    return screen.one_line(f"{record.key} {record.phase}{where}" + (f": {why}" if why else ""))
 
 
 def wait_for_end(url: str, key: JobKey) -> None:

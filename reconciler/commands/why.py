@@ -1,7 +1,7 @@
 """`reconciler why`: all that is known of one job: its phase, each region, the decision, the attempts, its file's problems.
 
 Decides the order of telling. JSON (schema_version 1): `job`, `record` (as schemas/record.schema.json), `placement` (as
-schemas/placement.schema.json, or null), `proposed`, `regions`, `problems`, `newer_file`.
+schemas/placement.schema.json, or null), `proposed`, `regions`, `problems`, `newer_file`, `trouble`.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from typing import Any
 
 from reconciler.adapters.documents import reader
 from reconciler.commands import regions_table, screen
-from reconciler.commands.names import find, known_to, refused_files
+from reconciler.commands.names import job_in, refused_files, unusable
 from reconciler.commands.regions_table import RegionRow, refused_rows, rows_of
 from reconciler.commands.repository import Look
 from reconciler.commands.status import problem_line
@@ -40,11 +40,13 @@ class Story:
     problems: tuple[RejectedFile, ...]
     newer_file: bool
     """Main has another version of its file than the hub has taken in, and no problem of it is known."""
+    trouble: str | None
+    """Why the hub cannot use the record that stands there, and so decides nothing about the job."""
 
 
 def story_of(look: Look, typed: str) -> Story:
     """All that the repository says of a job. Raises BadInput where there is none of that name."""
-    key = find(typed, known_to(look))
+    key = job_in(look, typed)
     record = look.ledger.records.get(key)
     paths = {path for path, named in refused_files(look).items() if named == key}
     if record is not None and record.source is not None:
@@ -52,7 +54,7 @@ def story_of(look: Look, typed: str) -> Story:
     problems = tuple(problem for problem in look.ledger.rejected.problems if problem.path in paths)
     proposed = record is not None and record.current is not None and record.current.state is State.PROPOSED
     placement = _placement(look, key, proposal_branch(key) if proposed else look.branches.placements)
-    return Story(key, record, placement, proposed, problems, not problems and _is_newer(look, record))
+    return Story(key, record, placement, proposed, problems, not problems and _is_newer(look, record), unusable(look).get(key))
 
 
 def _placement(look: Look, key: JobKey, branch: str) -> Placement | None:
@@ -89,7 +91,9 @@ def show(story: Story, now: datetime) -> None:
         screen.say(f"{story.key} was never taken in: its file was refused")
     else:
         for line in _head(record, now):
-            screen.say(line)
+            screen.say(screen.one_line(line))
+        if story.trouble is not None:
+            screen.say(screen.one_line(f"  its record cannot be used, and the hub leaves the job alone: {story.trouble}"))
         _show_regions(story, record)
         if record.attempts:
             screen.say("\nattempts")
@@ -169,4 +173,5 @@ def as_value(story: Story) -> dict[str, Any]:
         "regions": [regions_table.as_value(row) for row in rows(story)],
         "problems": [problem.model_dump(mode="json") for problem in story.problems],
         "newer_file": story.newer_file,
+        "trouble": story.trouble,
     }

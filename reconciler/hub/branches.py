@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from reconciler.hub.intents import doubt_in_words
 from reconciler.hub.ledger import Suspicion, Trouble
 from reconciler.hub.observing import GitSeen
 from reconciler.hub.outputs import SENTINEL, Changes, Rendered, manifests_summed_up, summed_up
 from reconciler.hub.publish import Cycle, Publication
 from reconciler.hub.world import Outcome
 from reconciler.model.names import placement_path, proposal_branch, region_branch
-from reconciler.model.reasons import Why, because
 from reconciler.model.record import Phase
 from reconciler.ports import CommitWords, GitRepository
 from reconciler.rendering.branch import METADATA_PATH, README_PATH, hydrator_metadata, region_readme, sentinel
@@ -93,6 +93,5 @@ def suspicious(suspicion: Suspicion | None) -> list[str]:
     """What a person is told of a suspicious main."""
     if suspicion is None:
         return []
-    reason = because(Why.SOURCE_SUSPICIOUS, gone=suspicion.gone, live=suspicion.live)
     todo = f"If it was meant: `reconciler confirm {suspicion.main}`" if suspicion.main else "Restore the branch"
-    return [f"{reason.text}. {todo}"]
+    return [f"{doubt_in_words(suspicion)}. {todo}"]

@@ -5,9 +5,8 @@ two steps leaves nothing that its successor cannot finish: it reads the ledger a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from enum import Enum
 
 from reconciler.hub.branches import add_placements, add_regions, suspicious, told
 from reconciler.hub.budget import PushBudget
@@ -23,7 +22,9 @@ from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
+from reconciler.hub.results import Ended, HubOptions, Result
 from reconciler.hub.sources import Documents
+from reconciler.hub.standstill import Standstill
 from reconciler.hub.troubles import Standing, lasting, passing, since
 from reconciler.hub.world import Outcome, World
 from reconciler.model.attempt import Outcome as HowEnded
@@ -41,46 +42,6 @@ TRIES = 5
 """Races lost in a row before the cycle is given up until something wakes the hub."""
 
 
-class Ended(Enum):
-    """How a cycle ended."""
-
-    IDLE = "idle"
-    STANDBY = "standby"
-    QUIET = "nothing to publish"
-    PUBLISHED = "published"
-    DEFERRED = "push budget used up"
-    RACED = "lost too many races"
-    REFUSED = "the remote refused the push"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """How a cycle ended, for the log and for the loop."""
-
-    ended: Ended
-    events: tuple[str, ...] = ()
-    troubles: tuple[str, ...] = ()
-    """What a person should look at: unreadable reports, refused branches, grants that could not be written."""
-    ungranted: tuple[str, ...] = ()
-    """Regions whose grants could not be written; the next cycle tries again."""
-    again_in_seconds: float | None = None
-    """When another cycle is worth it even if nothing wakes the hub; None where only an event can change anything."""
-
-
-@dataclass(frozen=True, slots=True)
-class HubOptions:
-    """How this hub is run. `repo_url` without credentials; durations in seconds."""
-
-    holder: str
-    repo_url: str
-    stage_image: str
-    main: str = "main"
-    lease_seconds: float = 15.0
-    resync_seconds: float = 5.0
-    """While anything is live, a full look at least this often: deadlines pass without an event."""
-    identity: str = "gpu-reconciler"
-
-
 class Hub:
     """One hub over one repository and one store."""
 
@@ -93,6 +54,7 @@ class Hub:
         self._leadership = Leadership(store, options.holder, options.lease_seconds, clock.monotonic)
         self._granting = Granting(store)
         self._mark = Mark(store, git)
+        self._standstill = Standstill(store, options.holder)
         self._budget = PushBudget(clock.monotonic)
         self._closed = ClosedBranches(clock.monotonic)
         self._regions: frozenset[str] = frozenset()
@@ -102,12 +64,18 @@ class Hub:
         self._standing = Standing(clock.monotonic)
         self._ungranted: Mapping[str, str] = {}
         self._fresh_seconds = 0.0
+        self._news: tuple[str, ...] = ()
         self._quiet: tuple[object, float] | None = None
 
     @property
     def leads(self) -> bool:
         """Whether this hub is the leader at the moment."""
         return self._leadership.term is not None
+
+    def say(self, what: str) -> None:
+        """Tell people, outside Git, why nothing goes on; '' that it does. Raises Conflict, Transient, Refused."""
+        if self.leads:
+            self._standstill.say(what, self._clock.now())
 
     def resign(self) -> None:
         """Give up the lead at a clean end."""
@@ -121,11 +89,13 @@ class Hub:
             self._quiet = None
             self._granting.reset()
             self._mark.forget()
+            self._ungranted = {}
             return Result(Ended.STANDBY, again_in_seconds=self._options.lease_seconds / 3)
         for _ in range(TRIES):
             result = self._once(term)
             if result is not None:
-                return result
+                news, self._news = self._news, ()
+                return replace(result, troubles=(*result.troubles, *news)) if news else result
         return Result(Ended.RACED, again_in_seconds=1.0)
 
     def _once(self, term: int) -> Result | None:
@@ -163,14 +133,19 @@ class Hub:
         head = heads.get(branch)
         lacks = self._mark.lacks(head)
         if lacks is None:
-            seen = self._eyes.look(heads)
+            seen = self._eyes.look(heads, self._mark.commit())
             try:
-                self._mark.note(head)
+                self._mark.note(head if seen.goes_on else None)
             except Conflict:
                 return None
             return seen
         self._mark.forget()  # the next look asks the store again
         if self._git.heads().get(branch) != head:
+            return None
+        if self._mark.restored(branch, head, lacks):
+            self._news = (
+                f"the branch {branch} had been {'set back' if head is not None else 'deleted'}; it is at {lacks} again",
+            )
             return None
         raise Corrupt(set_back(branch, head, lacks))
 
@@ -277,7 +252,7 @@ class Hub:
             unread=tuple(sorted(world.ledger.corrupt)),
             troubles=troubles,
         )
-        blobs, fresh = status_blobs(self._git, world, outcome, hub, [*map(told, troubles), *suspicious(world.suspicion)], now)
+        blobs, fresh = status_blobs(self._git, world, outcome, hub, [*suspicious(world.suspicion), *map(told, troubles)], now)
         self._eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:
             publication.add(seen.branches.status, blobs, summed_up(outcome.events), outcome.events)

@@ -89,7 +89,7 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
         if sound and file is not None and steady.holds(key, record, file, seen, now):
             records[key] = record
             continue
-        after = advance(record, intent_for(key, record, world.sources, world.suspicion), seen, policy, now)
+        after = advance(record, intent_for(key, record, world.sources, world.suspicion, world.ledger.rejected), seen, policy, now)
         records[key] = after if after != record else record
         if sound and file is not None and after == record:
             steady.note(record, file, seen, policy)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
@@ -181,6 +181,14 @@ def read_ledger(entries: Mapping[str, TreeEntry], read: Callable[[str], bytes], 
         {path.removeprefix(IN_FORCE): entry.oid for path, entry in entries.items() if path.startswith(IN_FORCE)},
         corrupt,
     )
+
+
+def without(ledger: Ledger, corrupt: Mapping[str, str]) -> Ledger:
+    """The ledger without the records at these paths, which are told to be unusable."""
+    lost = {key for key in ledger.records if record_path(key) in corrupt}
+    records = {key: record for key, record in ledger.records.items() if key not in lost}
+    blobs = {key: blob for key, blob in ledger.blobs.items() if key not in lost}
+    return replace(ledger, records=records, blobs=blobs, corrupt={**ledger.corrupt, **corrupt})
 
 
 def _single(entries: Mapping[str, TreeEntry], read: Callable[[str], bytes], path: str, kind: type[M]) -> M:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from reconciler.hub.cycle import Ended, Hub, Result
+from reconciler.hub.cycle import Hub
 from reconciler.hub.ledger import Corrupt
-from reconciler.ports import Clock, Refused, Transient
+from reconciler.hub.results import Ended, Result
+from reconciler.ports import Clock, Conflict, Refused, Transient
 
 BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Waits after cycles that failed in a row; the last one repeats."""
@@ -95,7 +96,8 @@ class HubLoop:
                 self.wakeups.wait(wait)
                 if not self._stop.is_set():
                     wait = self.turn()
-                if self.health.failures_in_a_row:  # the next poll must not cut this short
+                refused = self.health.last_end is Ended.REFUSED
+                if self.health.failures_in_a_row or refused:  # the next poll must not cut this short
                     self._stop.wait(wait)
         finally:
             scheduler.shutdown(wait=False)
@@ -130,6 +132,7 @@ class HubLoop:
             last_success_at=self._clock.monotonic() if result.ended is not Ended.REFUSED else self.health.last_success_at,
             trouble=self._seen_wrong,
         )
+        self._say(self._seen_wrong if result.ended is Ended.REFUSED and result.again_in_seconds else "")
         for event in result.events:
             self._log.info("published", what=event)
         troubles = (*result.troubles, *result.ungranted)
@@ -146,7 +149,15 @@ class HubLoop:
         wait = BACK_OFF_SECONDS[min(failures, len(BACK_OFF_SECONDS)) - 1]
         self.health = replace(self.health, cycles=self.health.cycles + 1, failures_in_a_row=failures, trouble=words)
         self._log.error("cycle failed", kind=kind, what=words, again_in_seconds=wait)
+        if failures > 1:  # one may be a moment's trouble
+            self._say(words)
         return wait
+
+    def _say(self, what: str) -> None:
+        try:
+            self._hub.say(what)
+        except (Conflict, Transient, Refused) as error:
+            self._log.warning("the store does not take what is wrong", what=str(error))
 
     def _keep_up(self) -> None:
         try:

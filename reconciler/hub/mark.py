@@ -2,13 +2,14 @@
 
 Git is the only memory of what ran, and a push by force can take memory away. A hub that believed the rest would run what has
 ended, and give names of attempts twice. So the commit that was seen last is noted beside the grants; what does not contain it is
-not believed. The note follows the branch, one look behind; nobody but the leader writes it.
+not believed. A branch that only lost commits is put back where the clone still has them; any other is for a person. The note
+follows the branch, one look behind; nobody but the leader writes it.
 """
 
 from pydantic import ValidationError
 
 from reconciler.model.grants import LEDGER_MARK_KEY, LedgerMark
-from reconciler.ports import GitRepository, ObjectStore, Refused
+from reconciler.ports import GitRepository, ObjectStore, RefUpdate, Refused
 
 
 class Mark:
@@ -24,11 +25,15 @@ class Mark:
         """For a hub that does not lead: another one writes the note."""
         self._known = None
 
-    def lacks(self, head: str | None) -> str | None:
-        """The commit that was seen before and is not in `head`; None where `head` goes on from it. Raises Transient, Refused."""
+    def commit(self) -> str | None:
+        """The commit that is noted; None where none is. Raises Transient, Refused."""
         if self._known is None:
             self._known = self._read()
-        commit, _ = self._known
+        return self._known[0]
+
+    def lacks(self, head: str | None) -> str | None:
+        """The commit that was seen before and is not in `head`; None where `head` goes on from it. Raises Transient, Refused."""
+        commit = self.commit()
         if commit is None or commit == head or (head is not None and self._git.is_ancestor(commit, head)):
             return None
         return commit
@@ -41,6 +46,12 @@ class Mark:
         self._known = None  # until the answer is here
         body = LedgerMark(commit=head).model_dump_json().encode()
         self._known = head, self._store.put(LEDGER_MARK_KEY, body, expect=etag)
+
+    def restored(self, branch: str, head: str | None, lacks: str) -> bool:
+        """Put a ledger back that was only set back, or deleted: nobody but a hub has anything to say there."""
+        if not self._git.has(lacks) or (head is not None and not self._git.is_ancestor(head, lacks)):
+            return False
+        return self._git.push([RefUpdate(branch, head, lacks)]).done
 
     def _read(self) -> tuple[str | None, str | None]:
         stored = self._store.get(LEDGER_MARK_KEY)

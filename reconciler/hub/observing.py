@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from reconciler.hub.backwards import gone_back
 from reconciler.hub.intents import MainSeen
-from reconciler.hub.ledger import Corrupt, Ledger, LedgerCache, read_ledger
+from reconciler.hub.ledger import Corrupt, Ledger, LedgerCache, read_ledger, without
 from reconciler.hub.outputs import MANIFESTS
-from reconciler.hub.repo_files import place_of
+from reconciler.hub.repo_files import SETTINGS, place_of
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Documents, ParseCache, Sources, read_sources
 from reconciler.model.base import matches_name
@@ -20,7 +21,7 @@ from reconciler.model.names import (
     stem_of,
 )
 from reconciler.model.placement import Placement
-from reconciler.model.policy import Branches
+from reconciler.model.policy import Branches, Settings
 from reconciler.model.problem import Invalid
 from reconciler.model.record import Phase
 from reconciler.ports import EntryKind, GitRepository, TreeEntry
@@ -36,6 +37,8 @@ class GitSeen:
     branches: Branches
     sources: Sources
     ledger: Ledger
+    goes_on: bool
+    """Every record knows at least what it knew before."""
     main: MainSeen
     placements: Mapping[JobKey, PlacementFile | None]
     manifests: Mapping[str, frozenset[str]]
@@ -63,15 +66,20 @@ class GitEyes:
     main: str
     parsed: ParseCache = field(default_factory=ParseCache)
     records: LedgerCache = field(default_factory=LedgerCache)
+    _names: Branches | None = None
     _ledger: tuple[str | None, Ledger] | None = None
+    _noted: tuple[str, Ledger] | None = None
     _sources: tuple[tuple[str | None, Mapping[str, str]], Sources] | None = None
     _before: tuple[Mapping[str, str], Sources] | None = None
     _manifests: dict[str, _Manifests] = field(default_factory=dict)
 
-    def look(self, heads: Mapping[str, str]) -> GitSeen:
-        """Read everything at these heads. Raises what the repository raises, and ledger.Corrupt."""
+    def look(self, heads: Mapping[str, str], noted: str | None = None) -> GitSeen:
+        """Read everything at these heads. `noted`: the commit of the ledger that was believed before, which it contains.
+
+        Raises what the repository raises, and ledger.Corrupt.
+        """
         branches = self.branches(heads)
-        ledger = self._read_ledger(heads.get(branches.status))
+        ledger, goes_on = self._since(noted, heads.get(branches.status))
         manifests = self._read_manifests(heads)
         if branches.status not in heads and any(self._manifests[region_branch(name)].stems for name in manifests):
             raise Corrupt(f"the branch {branches.status} is gone, and with it what runs where; restore it from its last commit")
@@ -82,6 +90,7 @@ class GitEyes:
             branches=branches,
             sources=sources,
             ledger=ledger,
+            goes_on=goes_on,
             main=self._main(heads.get(branches.main), ledger),
             placements=self._placements(heads.get(branches.placements), ledger),
             manifests=manifests,
@@ -93,21 +102,43 @@ class GitEyes:
         )
 
     def branches(self, heads: Mapping[str, str]) -> Branches:
-        """Names of the branches, by reconciler.yaml on the main branch; the names last read stay while that cannot be read."""
-        said = self._sources is not None and self._sources[0][0] is not None
-        known = self._sources[1].fleet.settings.branches if self._sources is not None else Branches(main=self.main)
+        """Names of the branches, by reconciler.yaml on the main branch; the names last read stay while that cannot be read.
+
+        They must be known before the ledger is read, and with it what was in force before.
+        """
         commit = heads.get(self.main)
-        if commit is None or said:
-            return known
-        # The ledger's branch must be known before the declarations in force are; this once they are read without it.
-        found = read_sources(self.git.files(commit), self.git.read, self.git.size, {}, self.parsed, self.documents)
-        return found.fleet.settings.branches.model_copy(update={"main": self.main})
+        entries = self.git.files(commit) if commit is not None else {}
+        if entries:
+            self._names = self._named(entries.get(SETTINGS)) or self._names
+        return self._names or Branches(main=self.main)
+
+    def _named(self, entry: TreeEntry | None) -> Branches | None:
+        if entry is None or entry.kind is not EntryKind.FILE:
+            return Branches(main=self.main) if entry is None else None
+        try:
+            settings = self.documents.read_config(Settings, self.git.read(entry.oid), SETTINGS)
+        except Invalid:
+            return None
+        return settings.branches.model_copy(update={"main": self.main})
 
     def _read_ledger(self, commit: str | None) -> Ledger:
         if self._ledger is None or self._ledger[0] != commit:
             entries = self.git.files(commit) if commit is not None else {}
             self._ledger = (commit, read_ledger(entries, self.git.read, self.records))
         return self._ledger[1]
+
+    def _since(self, noted: str | None, commit: str | None) -> tuple[Ledger, bool]:
+        """The ledger, without the records that know less than they did; whether there are none."""
+        last, ledger = self._ledger, self._read_ledger(commit)
+        if noted is None or noted == commit:
+            return ledger, True
+        if self._noted is None or self._noted[0] != noted:
+            known = last is not None and last[0] == noted
+            before = last[1] if last is not None and known else read_ledger(self.git.files(noted), self.git.read, self.records)
+            self._noted = (noted, before)
+        words = gone_back(self._noted[1], ledger)
+        todo = {path: f"{what}; restore it: `git checkout {noted} -- {path}` on the branch" for path, what in words.items()}
+        return (without(ledger, todo), False) if todo else (ledger, True)
 
     def _with_missing(self, ledger: Ledger, sources: Sources, manifests: Mapping[str, frozenset[str]]) -> Ledger:
         """The ledger, with the records noted that somebody took away while the job has a manifest: such a job may be running."""

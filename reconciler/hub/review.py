@@ -43,11 +43,11 @@ def review(record: JobRecord, file: PlacementFile | None, never_in: NeverIn, now
         return see_placement(record, PlacementSeen(blob=None, declined=before.declined))
     if isinstance(file.content, Invalid):
         seen = before.model_copy(update={"blob": file.blob})
-        return with_condition(see_placement(record, seen), HONOURED, because(Why.SPEC_BROKEN), now, str(file.content))
+        return with_condition(see_placement(record, seen), HONOURED, because(Why.PLACEMENT_BROKEN), now, str(file.content))
     if (file.content.team, file.content.job_id) != record.key:
         seen = before.model_copy(update={"blob": file.blob})
         words = f"it is the placement of {file.content.team}/{file.content.job_id}; restore `team` and `job_id`"
-        return with_condition(see_placement(record, seen), HONOURED, because(Why.SPEC_BROKEN), now, words)
+        return with_condition(see_placement(record, seen), HONOURED, because(Why.PLACEMENT_BROKEN), now, words)
     return _said(record, file.blob, file.content, never_in, now)
 
 

@@ -4,6 +4,7 @@ What a region says of itself, and what is said of its silence, comes and goes wh
 stood for a while. All else is told at once. A trouble is the same one for as long as its subject and its code are.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
@@ -45,13 +46,13 @@ def passing(world: World, ungranted: Mapping[str, str]) -> Iterator[Trouble]:
     """
     for name, words in sorted(ungranted.items()):
         yield _of(name, "GrantsNotWritten", f"the grants of {name} were not written: {words}")
-    now = world.sources.fleet.policy.thresholds.report_fresh_seconds
+    fresh = world.sources.fleet.policy.thresholds.report_fresh_seconds
     for name in sorted(world.sources.fleet.regions):
         seen, age = world.regions.get(name), world.ages.get(name)
         if seen is None or age is None:
             yield _because(name, because(Why.NO_REPORT, region=name))
-        elif age > now:
-            yield _because(name, because(Why.REPORT_STALE, region=name, age_seconds=round(age), limit_seconds=now))
+        elif age > fresh:
+            yield _because(name, because(Why.REPORT_STALE, region=name, age_seconds=round(age), limit_seconds=fresh))
         else:
             for code, words in sorted(seen.health.items()):
                 yield _of(name, code, f"{name}: {words}")
@@ -76,9 +77,16 @@ def lasting(world: World, reports: Mapping[str, str], strangers: Mapping[str, It
 
 
 def since(found: Iterable[Trouble], before: Iterable[Trouble], now: datetime) -> tuple[Trouble, ...]:
-    """Each with the moment at which it was first told, and in the words of then: numbers that only grow are no news."""
+    """Each with the moment at which it was first told. Where only numbers differ the words stay: what grows is no news."""
     known = {(one.subject, one.code): one for one in before}
-    return tuple(known.get((one.subject, one.code)) or one.model_copy(update={"since": now}) for one in found)
+    return tuple(_since(one, known.get((one.subject, one.code)), now) for one in found)
+
+
+def _since(trouble: Trouble, before: Trouble | None, now: datetime) -> Trouble:
+    if before is None:
+        return trouble.model_copy(update={"since": now})
+    same = re.sub(r"\d+", "", before.what) == re.sub(r"\d+", "", trouble.what)
+    return before if same else trouble.model_copy(update={"since": before.since})
 
 
 def _because(subject: str, reason: Reason) -> Trouble:

@@ -1,5 +1,6 @@
 """Who may run: the objects that hub and agents exchange in the store. Every write is a compare-and-swap."""
 
+from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
@@ -8,6 +9,7 @@ from reconciler.model.base import Many, Model, Name
 
 HUB_LEASE_KEY = "hub/lease.json"
 LEDGER_MARK_KEY = "hub/ledger.json"
+HUB_TROUBLE_KEY = "hub/trouble.json"
 
 
 def report_key(region: str) -> str:
@@ -76,6 +78,15 @@ class LedgerMark(Model):
 
     schema_version: Literal[1] = 1
     commit: str
+
+
+class HubTrouble(Model):
+    """Why the hub's cycles fail at present; `what` is empty where they do not."""
+
+    schema_version: Literal[1] = 1
+    holder: str
+    what: str
+    since: datetime
 
 
 class HubLease(Model):

@@ -55,6 +55,7 @@ class Why(StrEnum):
         "meets the deadline {deadline}; the sooner is taken"
     )
     NO_REGIONS = "no region is declared"
+    NO_REGION_LEFT = "rules of people leave no region: {refusals}"
     APPROVAL_NEEDED = "the policy asks for approval ({rule}); merge branch {branch} into {into}"
     SUSPENDED = "suspend is true"
     HELD = "a person holds this job by `veto: all` in its placement"
@@ -62,9 +63,9 @@ class Why(StrEnum):
     BRANCH_REFUSED = "the remote refuses branch {branch}: {message}"
     DUPLICATE_JOB = "two files name this job: {paths}"
     SPEC_BROKEN = "its file is broken; the last good version stays in force"
-    SOURCE_SUSPICIOUS = (
-        "{gone} of {live} live jobs went from the main branch in one step; nothing is stopped until that is confirmed"
-    )
+    PERHAPS_RENAMED = "its file is gone, and {path}, which is refused, may be it under another name; mend or remove that one"
+    PLACEMENT_BROKEN = "its file on the placements branch cannot be read; what it said before stays in force"
+    SOURCE_SUSPICIOUS = "main is doubted, so what runs stays as it is: {what}"
     OVERRIDE_REFUSED = "the placement asks for {region}: {cause}"
     EDITED_AFTER_SUCCESS = "its spec changed after it had succeeded; raise `rerun` to run the new one"
     NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
@@ -72,6 +73,7 @@ class Why(StrEnum):
     # How an attempt ended.
     SUCCEEDED = "the program ended with exit code 0"
     EXITED = "the program ended with exit code {code}"
+    PROGRAM_NOT_STARTED = "the program cannot be started: {message}"
     KILLED = "the program was killed by signal {signal}"
     OUT_OF_MEMORY = "the program used more memory than it had asked for"
     IMAGE_PULL = "the image cannot be pulled: {message}"

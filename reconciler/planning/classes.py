@@ -3,19 +3,19 @@
 Two jobs are of one class when nothing that a filter, an estimate or a term reads differs between them.
 """
 
-import difflib
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reconciler.model.attempt import Needs
-from reconciler.model.gpu import parse_model, satisfies
+from reconciler.model.gpu import satisfies
 from reconciler.model.job import JobSpec
 from reconciler.model.policy import Weights
-from reconciler.model.reasons import Reason, Why, because, code_of
+from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.region import Region
 from reconciler.planning.capacity import Pool
-from reconciler.planning.filters import RESOURCES, Fit, Refusal, lacking, needs_in, permitted, reachable, suited
+from reconciler.planning.filters import Fit, Refusal, lacking, needs_in, permitted, reachable, suited
+from reconciler.planning.impossible import why_never
 from reconciler.planning.scoring import Best, Facts, Terms, best_of, fixed_terms, weights_for
 from reconciler.planning.shapes import Kind
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
@@ -130,30 +130,9 @@ class Classifier:
             for region, (fit, facts) in fits.items()
         )
         refused |= _unknown_regions(job, self._snapshot)
-        never = None if options else self._impossible(job, refused)
+        never = None if options else why_never(job, refused, bool(self._regions), self._models)
         reasons = {region: refusal.reason for region, refusal in refused.items()}
         return JobClass(options, refused, reasons, name, weights, never)
-
-    def _impossible(self, job: JobView, refused: Mapping[str, Refusal]) -> Reason | None:
-        """Why no region can ever run the job, in the words of those that came nearest; None where one could."""
-        if not self._regions:
-            return because(Why.NO_REGIONS)
-        if not all(refusal.ever for refusal in refused.values()):
-            return None
-        reasons = [refusal.reason for refusal in refused.values()]
-        nearest = max(map(_nearness, reasons))
-        near = [reason for reason in reasons if _nearness(reason) == nearest]
-        first, wanted = near[0], job.spec.gpu.models
-        if first.code == code_of(Why.GPU_MODEL_MISMATCH):
-            # Those that rules of people keep it from may have the model: then it cannot be said of all regions.
-            have = [own for own in self._models if not wanted or any(satisfies(own, model) for model in wanted)]
-            return first if have else _no_model(wanted, self._models)
-        if first.code == code_of(Why.NODE_TOO_SMALL):
-            largest = max(near, key=_size)
-            everywhere = all(_nearness(reason) > _BY_PEOPLE or reason.code == code_of(Why.NO_SUCH_REGION) for reason in reasons)
-            numbers = {name: value for name, value in largest.numbers.items() if name != "region"}
-            return because(Why.NO_NODE_LARGE_ENOUGH, **numbers) if everywhere else largest
-        return first
 
     def _terms(self, job: JobView, facts: Facts, best: Best, weights: Weights) -> Terms:
         return fixed_terms(job.spec, facts, best, weights, self._snapshot.policy)
@@ -249,43 +228,3 @@ def _unknown_regions(job: JobView, snapshot: Snapshot) -> dict[str, Refusal]:
         region: Refusal(because(Why.NO_SUCH_REGION, region=region, known=known), ever=True)
         for region in sorted(named - snapshot.regions.keys())
     }
-
-
-_BY_PEOPLE = 1
-"""Nearness of a region that a rule of people rules out."""
-
-_NEARNESS = {
-    code_of(Why.REGION_NOT_ALLOWED): 0,
-    code_of(Why.REGION_DENIED): 0,
-    code_of(Why.VETOED): 0,
-    code_of(Why.PINNED_ELSEWHERE): 0,
-    code_of(Why.GPU_MODEL_MISMATCH): 2,
-    code_of(Why.VRAM_TOO_SMALL): 3,
-    code_of(Why.VRAM_UNKNOWN): 3,
-    code_of(Why.DRIVER_MISMATCH): 3,
-    code_of(Why.NODE_TOO_SMALL): 4,
-    code_of(Why.REGION_TOO_SMALL): 5,
-    code_of(Why.DATA_UNREACHABLE): 6,
-    code_of(Why.DATA_MAY_NOT_LEAVE): 6,
-    code_of(Why.START_REFUSED): 7,
-}
-"""How far a region came through the filters; the rules of people (1) come before the nodes."""
-
-
-def _nearness(reason: Reason) -> int:
-    return _NEARNESS.get(reason.code, _BY_PEOPLE)
-
-
-def _size(reason: Reason) -> tuple[int, float]:
-    """How near the largest node came: by the resource that failed it, in the order in which they are looked at, then how much."""
-    words = [word for word, _, _ in RESOURCES]
-    word, largest = reason.numbers["resource"], reason.numbers["largest"]
-    return words.index(word) if word in words else len(words), largest if isinstance(largest, int | float) else 0.0
-
-
-def _no_model(wanted: Sequence[str], have: Sequence[str]) -> Reason:
-    asked = wanted[0] if wanted else ""
-    close = [own for own in have if parse_model(own).chip == parse_model(asked).chip]
-    close = close or difflib.get_close_matches(asked.upper(), have, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    return because(Why.NO_REGION_HAS_MODEL, wanted=" or ".join(wanted) or "GPUs", have=", ".join(have) or "none", hint=hint)

@@ -74,6 +74,8 @@ def _exited(pod: PodReport, spec: JobSpec) -> Ending:
         return Ending(Event.SUCCEEDED, because(Why.EXITED, code=code), exit_code=code)
     if pod.reason == "OOMKilled":
         reason = because(Why.OUT_OF_MEMORY)
+    elif pod.reason in _NOT_STARTED:
+        reason = because(Why.PROGRAM_NOT_STARTED, message=_short(pod.message or f"exit code {code}"))
     elif pod.signal is not None:
         reason = because(Why.KILLED, signal=pod.signal)
     else:
@@ -81,6 +83,7 @@ def _exited(pod: PodReport, spec: JobSpec) -> Ending:
     return Ending(Event.FAILED, reason, counts=action != "reschedule", final=action == "fail", exit_code=code)
 
 
+_NOT_STARTED = ("StartError", "ContainerCannotRun")
 _UNPULLABLE = (
     "ErrImagePull",
     "ImagePullBackOff",

@@ -1,13 +1,14 @@
 """Files that people read: placements as YAML, and the pages of the status branch. Prints; judges nothing."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
 from typing import Any
 
 from reconciler.model.attempt import Attempt
 from reconciler.model.names import JobKey
 from reconciler.model.placement import Placement
+from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.rendering.quoting import block
 
@@ -41,6 +42,8 @@ def status_page(records: Mapping[JobKey, JobRecord], problems: Sequence[str], no
     lines += [line for notice in notices for line in (f"> {' '.join(notice.split())}", ">")][:-1]
     lines += ["", "| phase | jobs |", "| --- | --- |"]
     lines += [f"| {phase.value} | {counts[phase]} |" for phase in Phase if counts[phase]]
+    asking = needs_a_person(records.values(), most)
+    lines += ["", "## Needs a person", "", *(f"- {_cell(line)}" for line in asking)] if asking else []
     alive = sum(number for phase, number in counts.items() if phase not in FINISHED)
     if alive:
         waiting = (key for key, record in records.items() if record.live)
@@ -63,6 +66,26 @@ def status_page(records: Mapping[JobKey, JobRecord], problems: Sequence[str], no
         lines += [f"- `{_cell(problem)}`" for problem in problems[:most]]
         lines += [f"- … and {len(problems) - most} more; see `rejected.json`"] if len(problems) > most else []
     return ("\n".join(lines) + "\n").encode()
+
+
+def needs_a_person(records: Iterable[JobRecord], most: int = 100) -> list[str]:
+    """A line for each job that is held and for each condition of a job, by job; at most so many, the rest is counted.
+
+    What is doubted of main as a whole comes last: it holds of every job, and says nothing of any.
+    """
+    found = sorted((line for record in records for line in _asking(record)), key=lambda line: line[:2])
+    lines = [text for _, _, text in found[:most]]
+    return [*lines, f"… and {len(found) - most} more"] if len(found) > most else lines
+
+
+def _asking(record: JobRecord) -> Iterator[tuple[bool, JobKey, str]]:
+    if record.phase is Phase.HELD:
+        yield False, record.key, f"{record.key}: Held: {record.why.text if record.why is not None else 'a person has to say'}"
+    for condition in record.conditions:
+        reason = condition.reason
+        said = (reason.text if reason is not None else "", " ".join(condition.message.split()))
+        is_of_main = reason is not None and reason.code == code_of(Why.SOURCE_SUSPICIOUS)
+        yield is_of_main, record.key, f"{record.key}: {condition.type}: {'; '.join(filter(None, said))}"
 
 
 def _ended(record: JobRecord) -> tuple[str, JobKey]:

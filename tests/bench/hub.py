@@ -15,7 +15,8 @@ from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.documents import reader
 from reconciler.adapters.file_store import FileStore
 from reconciler.adapters.git import BareClone
-from reconciler.hub.cycle import Ended, Hub, HubOptions
+from reconciler.hub.cycle import Hub
+from reconciler.hub.results import Ended, HubOptions
 from reconciler.model.grants import Lease, lease_key, report_key
 from reconciler.ports import RefUpdate
 from tests.bench.fleets import NOW, TEAMS, report, spec

@@ -128,3 +128,21 @@ def test_a_reader_that_goes_away_is_no_error(world: HubWorld) -> None:
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+def test_a_program_that_is_not_there_is_named_in_the_log(region: RealWorld, folder: Path) -> None:
+    region.run("", name="lost-abcdef-a1", container={"command": ["no-such-program", "x"]})
+    end = region.ends("lost-abcdef-a1")
+    assert (end["exitCode"], end["reason"]) == (128, "StartError")
+    (line,) = stream(lambda: logs_in(folder, "lost-abcdef-a1"), follow=True)
+    assert line == end["message"]
+    assert line.startswith("failed to start 'no-such-program' in ")
+    assert line.endswith("No such file or directory: 'no-such-program'")
+
+
+def test_of_a_program_that_wrote_nothing_that_is_said(command: Command, world: HubWorld, region: RealWorld, folder: Path) -> None:
+    attempt = world.record("red", "one").attempts[-1].name
+    region.run("exit 3", name=attempt)
+    region.ends(attempt)
+    ended = command("logs", "one", "--folder", folder / "demo", "--repo", world.url)
+    assert (ended.code, ended.out, ended.err) == (0, "", f"the program of {attempt} has printed nothing\n")

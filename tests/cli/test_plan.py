@@ -100,6 +100,21 @@ def test_planning_writes_nothing_beside_the_cache(command: Command, folder: Path
 
 
 @pytest.fixture
+def two(folder: Path) -> HubWorld:
+    """A hub that runs two jobs."""
+    world = HubWorld(folder, {f"jobs/red/{name}.yaml": ENDLESS.replace("one", name) for name in ("one", "other")})
+    for region in ("eu", "us"):
+        world.report(region)
+    world.cycle()
+    attempts = [world.record("red", name).attempts[-1] for name in ("one", "other")]
+    for region in ("eu", "us"):
+        works = (running(attempt.name, NOW) for attempt in attempts if attempt.region == region)
+        world.report(region, *works, at=datetime.now(UTC))
+    world.cycle(5)
+    return world
+
+
+@pytest.fixture
 def busy(folder: Path) -> HubWorld:
     """A hub that runs red/one in us, whose reports are of just now."""
     # Without a limit: the hub's clock stands in the past, and the command's does not.
@@ -157,13 +172,15 @@ def test_removing_and_editing_what_runs_is_shown_as_what_it_does(command: Comman
     assert (gone["phase"], gone["why"]["text"]) == ("Stopping", "its file was removed")
 
 
-def test_a_tree_without_any_job_would_be_doubted(command: Command, busy: HubWorld, folder: Path) -> None:
-    tree = clone(busy, folder / "tree")
-    (tree / "jobs/red/one.yaml").unlink()
-    said = planned(command, tree, "--store", busy.store_url)
-    assert (said["doubt"]["kind"], said["doubt"]["gone"]) == ("unreadable", 1)
-    assert of(said, "red/one")["phase"] == "Running"
-    assert "the hub would doubt this: 1 of 1 live jobs went" in command.done("plan", tree, "--store", busy.store_url)
+def test_a_tree_without_any_job_would_be_doubted(command: Command, two: HubWorld, folder: Path) -> None:
+    tree = clone(two, folder / "tree")
+    for name in ("one", "other"):
+        (tree / f"jobs/red/{name}.yaml").unlink()
+    said = planned(command, tree, "--store", two.store_url)
+    assert (said["doubt"]["kind"], said["doubt"]["gone"]) == ("unreadable", 2)
+    assert [each["phase"] for each in said["jobs"]] == ["Running"] * 2
+    words = "the hub would doubt this: the main branch has no jobs any more: 2 of 2 live jobs went in one step; "
+    assert words in command.done("plan", tree, "--store", two.store_url)
 
 
 def test_a_broken_edit_leaves_the_last_good_version_in_force(command: Command, busy: HubWorld, folder: Path) -> None:

@@ -79,7 +79,17 @@ def test_one_job_by_its_id_alone(command: Command, world: HubWorld) -> None:
 def test_json_says_the_same_in_a_stable_form(command: Command, world: HubWorld) -> None:
     said = json.loads(command.done("status", "--json", "--repo", world.url))
     assert said["schema_version"] == 1
-    assert set(said) == {"schema_version", "main", "status", "jobs", "not_taken_in", "problems", "troubles", "doubt"}
+    assert set(said) == {
+        "schema_version",
+        "main",
+        "status",
+        "jobs",
+        "not_taken_in",
+        "problems",
+        "troubles",
+        "standstill",
+        "doubt",
+    }
     by_job = {each["job"]: each for each in said["jobs"]}
     assert list(by_job) == ["blue/long", "blue/wide", "red/done", "red/faulty"]
     assert by_job["red/faulty"] == {
@@ -93,6 +103,7 @@ def test_json_says_the_same_in_a_stable_form(command: Command, world: HubWorld) 
         "gpus": {"nodes": 1, "per_node": 8, "total": 8},
         "since": "2026-05-01T12:01:00Z",
         "why": None,
+        "conditions": [],
     }
     assert by_job["blue/wide"]["gpus"] == {"nodes": 9, "per_node": 8, "total": 72}
     assert by_job["blue/wide"]["why"]["code"] == "RegionTooSmall"
@@ -121,7 +132,7 @@ def test_a_doubted_main_is_shown_with_what_to_do(command: Command, folder: Path)
     doubted = world.commit({f"jobs/red/job-{number}.yaml": None for number in range(4)})
     world.cycle()
     said = command.done("status", "--repo", world.url)
-    assert f"If it was meant: `reconciler confirm {doubted[:12]}`" in said
+    assert f"If it was meant: `reconciler confirm {doubted}`" in said
 
 
 UNKNOWN = {
@@ -267,3 +278,23 @@ def test_a_terminal_gets_a_drawn_table_with_every_word(world: HubWorld) -> None:
 
 def test_the_ledger_was_written_by_the_hub(world: HubWorld) -> None:
     assert "gpu-reconciler" in run_git(world.repository, "log", "-1", "--format=%an", "status")
+
+
+def test_why_the_hub_stands_still_is_read_from_the_store(command: Command, world: HubWorld) -> None:
+    """A ledger that cannot be believed looks as well as ever in Git."""
+    world.commit({"reconciler.yaml": f"store: {{url: '{world.store_url}'}}\n"})
+    assert "stands still" not in command.done("status", "--repo", world.url)
+    world.hub.cycle()
+    world.hub.say("the branch status was rewritten; push it back")
+    said = command.done("status", "--repo", world.url)
+    assert "the hub stands still since 2026-05-01 12:0" in said
+    assert "UTC: the branch status was rewritten; push it back" in said
+    as_json = json.loads(command.done("status", "--json", "--repo", world.url))
+    assert as_json["standstill"]["what"] == "the branch status was rewritten; push it back"
+    world.hub.say("")
+    assert "stands still" not in command.done("status", "--repo", world.url)
+
+
+def test_a_store_that_cannot_be_read_hides_nothing(command: Command, world: HubWorld) -> None:
+    world.commit({"reconciler.yaml": "store: {url: 'file:///nowhere/at/all'}\n"})
+    assert "red/done" in command.done("status", "--repo", world.url)

@@ -143,3 +143,11 @@ def test_validating_imports_nothing_heavy(folder: Path) -> None:
     )
     heavy = {"pygit2", "boto3", "botocore", "rich", "jinja2", "apscheduler", "structlog", "starlette", "uvicorn", "packaging"}
     assert not heavy & set(done.stdout.split())
+
+
+def test_a_name_twice_on_one_line_is_told_by_its_columns(command: Command, tree: Path) -> None:
+    body = "job_id: dup\ngpu: {count: 1, count: 2}\nimage: reg.example.com/ml/train:1\n"
+    (tree / "jobs/red").mkdir(parents=True, exist_ok=True)
+    (tree / "jobs/red/dup.yaml").write_text(body, encoding="utf-8")
+    said = command("validate", tree / "jobs/red/dup.yaml").out
+    assert "dup.yaml:2:17: DuplicateKey: gpu.count is given twice, on line 2 at columns 7 and 17; " in said

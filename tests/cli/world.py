@@ -18,7 +18,8 @@ from reconciler.adapters.file_store import FileStore
 from reconciler.adapters.git import BareClone
 from reconciler.cli import main
 from reconciler.commands.repository import Look, look, opened
-from reconciler.hub.cycle import Hub, HubOptions, Result
+from reconciler.hub.cycle import Hub
+from reconciler.hub.results import HubOptions, Result
 from reconciler.model.grants import Lease, lease_key, report_key
 from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.app import hub_server
-from reconciler.hub.cycle import Ended
 from reconciler.hub.loop import HubLoop
+from reconciler.hub.results import Ended
 from reconciler.model.record import Phase
 from tests.builders import TEAM, make_nodes
 from tests.githttp import install_hook, run_git

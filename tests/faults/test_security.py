@@ -8,8 +8,8 @@ import yaml
 
 from reconciler.adapters.documents import reader
 from reconciler.app import health_of
-from reconciler.hub.cycle import Ended
 from reconciler.hub.loop import HubLoop
+from reconciler.hub.results import Ended
 from reconciler.model.job import JobSpec
 from reconciler.model.names import attempt_name, manifest_path
 from reconciler.model.problem import Invalid

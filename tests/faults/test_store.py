@@ -13,8 +13,8 @@ from reconciler.adapters.file_store import FileStore
 from reconciler.agent.stage.dataset import Fetched, fetch
 from reconciler.app import hub_loop
 from reconciler.commands import stage
-from reconciler.hub.cycle import Ended
 from reconciler.hub.loop import HubLoop
+from reconciler.hub.results import Ended
 from reconciler.ports import Refused
 from tests.adapters.s3_server import App, Fault, honest, ignoring, make_bucket, moto_app, renaming_status, serving
 from tests.hub.rig import Rig

@@ -19,7 +19,8 @@ from reconciler.adapters.file_store import FileStore
 from reconciler.adapters.git import BareClone
 from reconciler.agent.loop import Agent
 from reconciler.agent.settings import Settings
-from reconciler.hub.cycle import Hub, HubOptions
+from reconciler.hub.cycle import Hub
+from reconciler.hub.results import HubOptions
 from reconciler.ports import (
     Cluster,
     ClusterState,

@@ -14,8 +14,9 @@ from typing import Any
 from reconciler.adapters.documents import reader
 from reconciler.adapters.file_store import FileStore
 from reconciler.adapters.git import BareClone
-from reconciler.hub.cycle import Ended, Hub, HubOptions, Result
+from reconciler.hub.cycle import Hub
 from reconciler.hub.ledger import HubFile
+from reconciler.hub.results import Ended, HubOptions, Result
 from reconciler.model.attempt import Attempt
 from reconciler.model.grants import Grants, HubLease, Lease, grants_key, lease_key, report_key
 from reconciler.model.names import JobKey

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pygit2
 
-from reconciler.hub.cycle import Ended, Result
 from reconciler.hub.ledger import HubFile, written
+from reconciler.hub.results import Ended, Result
 from reconciler.model.attempt import ENDED, MAY_RUN
 from reconciler.model.grants import Grants
 from reconciler.model.names import record_path
@@ -45,7 +45,7 @@ class Rules:
     def _records(self, repository: pygit2.Repository) -> dict[str, JobRecord | None]:
         """Path → record of all that stands on the status branch; None where it cannot be read, is another job's or is missed."""
         missed = HubFile.model_validate_json(self._remote.text("status", "hub.json") or "{}").unread
-        found: dict[str, JobRecord | None] = dict.fromkeys(missed)
+        found: dict[str, JobRecord | None] = {}
         for path, oid in self._remote.tree("status").items():
             if path.startswith("jobs/"):
                 try:
@@ -53,7 +53,7 @@ class Rules:
                 except ValueError:
                     record = None
                 found[path] = record if record is not None and record_path(record.key) == path else None
-        return found
+        return found | dict.fromkeys(missed)
 
     def _commits(self, repository: pygit2.Repository, branch: str, tip: str, old: str | None) -> None:
         """No commit without a change, and every one of the hub's says from what it follows."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.hub.cycle import Ended
+from reconciler.hub.results import Ended
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.names import JobKey
 from reconciler.model.record import Phase
@@ -455,3 +455,29 @@ def test_what_runs_runs_on_whatever_happens(rig: Rig, happens: Retry) -> None:
     rig.settle()
     assert rig.attempt() == before
     assert rig.granted("eu") == rig.manifests("eu") == [before.name]
+
+
+def test_a_broken_file_that_was_there_before_keeps_no_job_of_its_team_from_being_cancelled(rig: Rig) -> None:
+    rig.placed(gpus=1)
+    rig.put({f"jobs/{TEAM}/wip.yaml": "job_id: [\n"})
+    rig.settle()
+    rig.remove("llm-a")
+    rig.settle()
+    assert rig.record().phase is Phase.STOPPING
+
+
+def test_a_job_that_was_renamed_into_a_broken_file_is_left_alone_and_the_file_is_named(rig: Rig) -> None:
+    before = rig.placed(gpus=1)
+    rig.put({f"jobs/{TEAM}/llm-a.yaml": None, f"jobs/{TEAM}/moved.yaml": "job_id: [\n"})
+    for _ in range(3):
+        rig.settle()
+        rig.clock.seconds += 5
+        rig.tell_again("eu")
+    rig.restart()
+    rig.settle()
+    assert rig.attempt() == before
+    assert rig.condition("SpecAccepted") == ("PerhapsRenamed", "")
+    assert f"jobs/{TEAM}/moved.yaml" in next(one.reason.text for one in rig.record().conditions if one.reason)
+    rig.put({f"jobs/{TEAM}/moved.yaml": None})
+    rig.settle()
+    assert rig.record().phase is Phase.STOPPING

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.hub.cycle import Ended
+from reconciler.hub.results import Ended
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.record import Phase
 from tests.builders import TEAM, make_nodes

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconciler.adapters.local.objects import ref_of
-from reconciler.hub.cycle import Ended
+from reconciler.hub.results import Ended
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.grants import report_key
 from reconciler.model.record import Phase

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.hub.closed import RETRY_SECONDS
-from reconciler.hub.cycle import TRIES, Ended
+from reconciler.hub.cycle import TRIES
+from reconciler.hub.results import Ended
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.grants import grants_key
 from reconciler.model.record import Phase

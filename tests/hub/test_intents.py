@@ -1,14 +1,16 @@
 """What main wants of jobs, and when main is not to be believed."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
-from reconciler.hub.intents import MainSeen, intent_for, surely_gone, suspicion_of
-from reconciler.hub.ledger import HubFile, Ledger, Rejected, Suspicion
+from reconciler.hub.intents import NOTHING_REJECTED, MainSeen, intent_for, surely_gone, suspicion_of
+from reconciler.hub.ledger import HubFile, Ledger, Rejected, RejectedFile, Suspicion
 from reconciler.model.names import JobKey
+from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase, Source
+from reconciler.planning.records import with_condition
 from tests.builders import NOW, make_record, make_spec
 from tests.hub.main_branch import Main, job
 
@@ -214,7 +216,35 @@ GONE: dict[str, tuple[dict[str, str], bool]] = {
 @pytest.mark.parametrize(("files", "gone"), GONE.values(), ids=GONE)
 def test_a_job_is_gone_only_when_no_file_can_be_it(files: dict[str, str], gone: bool) -> None:
     sources = Main.of(files).sources()
-    assert surely_gone(key("one"), recorded("one"), sources) is gone
+    assert surely_gone(key("one"), recorded("one"), sources, NOTHING_REJECTED) is gone
+
+
+def refused(file: str, since: datetime) -> Rejected:
+    problem = RejectedFile(path=file, line=1, column=1, code="YamlSyntax", what="x", todo="y", since=since)
+    return Rejected(problems=(problem,))
+
+
+RENAMED: dict[str, tuple[Rejected, datetime | None, bool]] = {
+    "it was not there before": (NOTHING_REJECTED, None, True),
+    "it was there before, and the job was fine": (refused(path("x"), NOW), None, False),
+    "both came in one step": (refused(path("x"), NOW), NOW, True),
+    "it was there before the job was doubted": (refused(path("x"), NOW), LATER, False),
+    "it was changed since the job was doubted": (refused(path("x"), LATER), NOW, True),
+    "another file was there before": (refused(path("y"), NOW), None, True),
+}
+
+
+@pytest.mark.parametrize(("rejected", "doubted", "perhaps"), RENAMED.values(), ids=RENAMED)
+def test_only_a_file_that_broke_with_it_may_be_the_missing_one(
+    rejected: Rejected, doubted: datetime | None, perhaps: bool
+) -> None:
+    record = recorded("one")
+    if doubted is not None:
+        record = with_condition(record, "SpecAccepted", because(Why.PERHAPS_RENAMED, path=path("x")), doubted)
+    sources = Main.of({path("x"): "[\n"}).sources()
+    intent = intent_for(key("one"), record, sources, None, rejected)
+    assert (intent.doubt and intent.doubt.code) == ("PerhapsRenamed" if perhaps else None)
+    assert surely_gone(key("one"), record, sources, rejected) is not perhaps
 
 
 def test_what_a_file_says_is_wanted() -> None:

@@ -10,13 +10,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from reconciler.hub import loop as loop_module
-from reconciler.hub.cycle import Ended
 from reconciler.hub.loop import BACK_OFF_SECONDS, HubLoop, Wakeups
+from reconciler.hub.results import Ended
+from reconciler.hub.standstill import read_standstill
+from reconciler.model.grants import HUB_TROUBLE_KEY
 from reconciler.ports import Refused, Transient
 from tests.builders import TEAM
 from tests.githttp import install_hook, run_git
@@ -427,3 +430,46 @@ def test_an_address_that_is_taken_is_told_and_ends_the_program(tmp_path: Path) -
         with program(rig, "--listen", address) as hub:
             assert hub.wait() != 0
             assert any(address in str(line["event"]) for line in hub.lines), hub.lines
+
+
+def test_why_it_stands_still_is_said_in_the_store_and_taken_back(rig: Rig) -> None:
+    """Where the ledger cannot be believed, it cannot tell it either."""
+    rig.settle()
+    loop = loop_of(rig)
+    good = rig.put({"hub.json": "{"}, "status")
+    loop.turn()
+    assert read_standstill(rig.store.inner) is None, "it may be over in a moment"
+    for _ in range(2):
+        rig.clock.seconds += 1
+        loop.turn()
+    said = read_standstill(rig.store.inner)
+    assert said is not None
+    assert "hub.json on the status branch cannot be read" in said.what
+    assert said.since == rig.clock.now() - timedelta(seconds=1)
+    rig.move("status", run_git(rig.bare, "rev-parse", f"{good}^"))
+    loop.turn()
+    assert read_standstill(rig.store.inner) is None
+
+
+def test_a_ledger_that_the_remote_refuses_is_said_in_the_store(rig: Rig) -> None:
+    rig.settle()
+    install_hook(rig.bare, "update", 'case "$1" in refs/heads/status) echo "protected" >&2; exit 1;; esac; exit 0')
+    rig.job("x", gpus=1)
+    loop = loop_of(rig)
+    loop.turn()
+    said = read_standstill(rig.store.inner)
+    assert said is not None
+    assert "the remote refuses status" in said.what
+    (rig.bare / "hooks" / "update").unlink()
+    loop.turn()
+    assert read_standstill(rig.store.inner) is None
+
+
+def test_a_store_that_does_not_take_it_ends_nothing(rig: Rig) -> None:
+    rig.settle()
+    rig.store.fails[HUB_TROUBLE_KEY] = Transient("away")
+    rig.put({"hub.json": "{"}, "status")
+    loop = loop_of(rig)
+    for _ in range(3):
+        loop.turn()
+    assert loop.health.failures_in_a_row == 3

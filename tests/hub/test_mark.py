@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.hub.cycle import Ended
 from reconciler.hub.ledger import Corrupt
+from reconciler.hub.results import Ended
 from reconciler.model.grants import LEDGER_MARK_KEY, LedgerMark
 from reconciler.model.names import manifest_path
 from reconciler.model.record import Phase
@@ -14,7 +14,7 @@ from reconciler.ports import Refused, Transient
 from tests.builders import TEAM
 from tests.githttp import run_git
 from tests.hub.rig import Rig
-from tests.hub.words import succeeded
+from tests.hub.words import FILES, succeeded
 
 
 @pytest.fixture
@@ -52,13 +52,6 @@ def _rewritten(rig: Rig) -> str:
     return run_git(rig.bare, "commit-tree", tree, "-m", "squashed").strip()
 
 
-ACCIDENTS: dict[str, Callable[[Rig], str | None]] = {
-    "set back": _set_back,
-    "rewritten": _rewritten,
-    "deleted": lambda _: None,
-}
-
-
 def test_the_mark_follows_the_ledger(rig: Rig) -> None:
     assert mark(rig) == rig.tip("status")
     rig.job("more", gpus=1)
@@ -74,8 +67,15 @@ def test_a_cycle_with_nothing_new_asks_nothing_about_it(rig: Rig) -> None:
     assert not [what for what in rig.store.asked if LEDGER_MARK_KEY in what]
 
 
-@pytest.mark.parametrize("restart", [False, True], ids=["the same hub", "a hub that starts"])
-@pytest.mark.parametrize("accident", ACCIDENTS.values(), ids=ACCIDENTS)
+FOR_A_PERSON = {
+    "rewritten": (_rewritten, False),
+    "rewritten, and the hub starts anew": (_rewritten, True),
+    "set back, and the hub starts with an empty clone": (_set_back, True),
+    "deleted, and the hub starts with an empty clone": (lambda _: None, True),
+}
+
+
+@pytest.mark.parametrize(("accident", "restart"), FOR_A_PERSON.values(), ids=FOR_A_PERSON)
 def test_a_ledger_that_lost_something_is_not_believed_until_it_is_back(
     rig: Rig, accident: Callable[[Rig], str | None], restart: bool
 ) -> None:
@@ -94,6 +94,42 @@ def test_a_ledger_that_lost_something_is_not_believed_until_it_is_back(
     rig.settle()
     assert rig.record("done").phase is Phase.SUCCEEDED
     assert len(rig.record("done").attempts) == 1
+    assert rig.record("new").phase is Phase.STARTING
+
+
+@pytest.mark.parametrize("accident", [_set_back, lambda _: None], ids=["set back", "deleted"])
+def test_a_ledger_that_only_lost_commits_is_put_back(rig: Rig, accident: Callable[[Rig], str | None]) -> None:
+    good, before = rig.tip("status"), rig.record("done")
+    rig.move("status", accident(rig))
+    first, *_ = rig.settle()
+    assert [words for words in first.troubles if f"it is at {good} again" in words]
+    assert rig.tip("status") == good
+    assert (rig.record("done"), rig.record("llm-a").phase) == (before, Phase.RUNNING)
+    rig.job("new", gpus=1)
+    rig.settle()
+    assert rig.record("new").phase is Phase.STARTING
+
+
+def test_a_ledger_under_another_name_goes_on_there(rig: Rig) -> None:
+    """Whoever names another branch in reconciler.yaml finds the ledger there; named back, it goes on where it was."""
+    good = rig.tip("status")
+    rig.put({"reconciler.yaml": "branches: {status: ledger}\n" + FILES["reconciler.yaml"]})
+    rig.settle()
+    assert run_git(rig.bare, "merge-base", str(good), "ledger") == good
+    assert rig.granted("eu") == [rig.attempt("llm-a").name]
+
+
+def test_a_name_that_was_a_mistake_is_mended_on_main(rig: Rig) -> None:
+    """The names are those of main as it is now, also where no ledger stands under them."""
+    rig.restart()  # with an empty clone nothing is put back
+    good = rig.tip("status")
+    rig.move("status", None)
+    rig.put({"reconciler.yaml": "branches: {status: ledger}\n" + FILES["reconciler.yaml"]})
+    assert "the branch ledger is gone" in told(rig)
+    rig.put({"reconciler.yaml": FILES["reconciler.yaml"]})
+    rig.move("status", good)
+    rig.job("new", gpus=1)
+    rig.settle()
     assert rig.record("new").phase is Phase.STARTING
 
 
@@ -184,15 +220,53 @@ def test_a_job_that_runs_and_whose_record_is_gone_is_left_alone(rig: Rig, restar
     rig.settle()
     assert rig.text("status", path) is None
     assert (rig.granted("eu"), rig.granted("us")) == ([attempt], []), "it runs where it ran, and nowhere else"
-    assert (
-        f"{path} on the status branch cannot be used: it is gone, though {manifest_path(TEAM, attempt)} on region/eu"
-        in rig.page()
-    )
+    assert f"{path} on the status branch cannot be used: it is gone; restore it: `git checkout " in rig.page()
     assert rig.hub_file().unread == (path,)
     rig.put({path: good}, "status")
     rig.settle()
     assert (rig.record("llm-a").phase, rig.attempt("llm-a").name) == (Phase.RUNNING, attempt)
     assert rig.hub_file().unread == ()
+
+
+def test_a_job_that_has_ended_and_whose_record_is_gone_does_not_run_again(rig: Rig) -> None:
+    path = f"jobs/{TEAM}/done.json"
+    good = rig.text("status", path)
+    rig.put({path: None}, "status")
+    for _ in range(3):
+        rig.job("llm-a", gpus=1, description=f"{_}")
+        rig.settle()
+        rig.restart()
+    rig.settle()
+    assert rig.text("status", path) is None
+    assert "done" not in " ".join(rig.granted("eu"))
+    assert rig.hub_file().unread == (path,)
+    rig.put({path: good}, "status")
+    rig.settle()
+    assert (rig.record("done").phase, rig.hub_file().unread) == (Phase.SUCCEEDED, ())
+    assert mark(rig) == rig.tip("status")
+
+
+def test_a_record_that_was_set_back_by_a_revert_releases_nothing_twice(rig: Rig) -> None:
+    path = f"jobs/{TEAM}/done.json"
+    good = rig.text("status", path)
+    started = next(
+        body
+        for commit in run_git(rig.bare, "rev-list", "status", "--", path).split()
+        if '"phase": "Starting"' in (body := run_git(rig.bare, "show", f"{commit}:{path}"))
+    )
+    rig.put({path: started}, "status")
+    rig.settle()
+    assert "done" not in " ".join([*rig.granted("eu"), *rig.manifests("eu")])
+    assert f"{path} on the status branch cannot be used: it was set back" in rig.page()
+    rig.job("other", gpus=1)
+    rig.settle()
+    assert rig.record("other").phase is Phase.STARTING, "and everybody else goes on"
+    rig.restart()
+    rig.settle()
+    assert "done" not in " ".join([*rig.granted("eu"), *rig.manifests("eu")])
+    rig.put({path: good}, "status")
+    rig.settle()
+    assert (rig.record("done").phase, len(rig.record("done").attempts)) == (Phase.SUCCEEDED, 1)
 
 
 @pytest.mark.parametrize("job_id", ["7b", "a-rather-long-name-of-a-job-that-must-be-shortened-to-fit", "x-x12345678"])

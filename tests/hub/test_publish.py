@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.hub.cycle import Ended
 from reconciler.hub.outputs import SUBJECT_LIMIT, manifests_summed_up, message, summed_up
 from reconciler.hub.publish import Cycle, Publication
+from reconciler.hub.results import Ended
 from reconciler.model.policy import Branches
 from reconciler.model.record import Phase
 from reconciler.ports import RefUpdate

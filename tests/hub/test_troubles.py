@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.hub.cycle import Ended
+from reconciler.hub.results import Ended
 from reconciler.hub.troubles import PATIENCE_SECONDS
 from reconciler.model.grants import grants_key
 from reconciler.model.record import Phase

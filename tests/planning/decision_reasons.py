@@ -163,6 +163,12 @@ DECISIONS: dict[Why, tuple[Snapshot, type[Decision], str, Numbers]] = {
     Why.CHOSEN: (world(make_region("eu", a100=8), US), Place, GLOBAL, {"region": "eu", "score": 0.8}),
     Why.ONLY_CHOICE: (world(), Place, GLOBAL, {"region": "eu"}),
     Why.PINNED: (world(make_region("eu", a100=8), US, pin="us"), Place, GLOBAL, {"region": "us"}),
+    Why.NO_REGION_LEFT: (
+        world(make_region("eu", a100=8), US, denied_regions=["eu"], veto=["us"]),
+        Impossible,
+        GLOBAL,
+        {"refusals": "eu is among the job's denied_regions; a person ruled out us for this job"},
+    ),
     Why.NO_REGIONS: (make_snapshot(jobs=[make_job()]), Impossible, GLOBAL, {}),
     Why.NO_REGION_HAS_MODEL: (
         world(make_region("eu", a100=8, l4=8), model="H1OO"),

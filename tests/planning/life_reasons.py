@@ -74,6 +74,11 @@ LIVES: dict[Why, tuple[JobRecord, Any, Numbers]] = {
     Why.EXITED: (looked_at(running(), ended_with(exit_code=3)), of_attempt, {"code": 3}),
     Why.KILLED: (looked_at(running(), ended_with(exit_code=139, signal=11)), of_attempt, {"signal": 11}),
     Why.OUT_OF_MEMORY: (looked_at(running(), ended_with(exit_code=137, reason="OOMKilled")), of_attempt, {}),
+    Why.PROGRAM_NOT_STARTED: (
+        looked_at(running(), ended_with(exit_code=128, reason="StartError", message='exec: "trian": not found')),
+        of_attempt,
+        {"message": 'exec: "trian": not found'},
+    ),
     Why.DISRUPTED: (
         looked_at(running(), ended_with(exit_code=137, reason="Evicted", message="low on disk")),
         of_attempt,

@@ -51,7 +51,11 @@ def test_main_stops_an_attempt_in_whatever_state_it_is(what: str, state: State) 
     assert (ended.current, ended.phase) == (None, phase)
 
 
-DOUBTS = [because(Why.SPEC_BROKEN), because(Why.DUPLICATE_JOB, paths="a and b"), because(Why.SOURCE_SUSPICIOUS, gone=9, live=9)]
+DOUBTS = [
+    because(Why.SPEC_BROKEN),
+    because(Why.DUPLICATE_JOB, paths="a and b"),
+    because(Why.SOURCE_SUSPICIOUS, what="5 of 6 live jobs went"),
+]
 
 
 @pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.code)

@@ -16,8 +16,9 @@ from reconciler.adapters.local.nodes import return_node
 from reconciler.adapters.local.objects import ref_of
 from reconciler.agent.loop import Agent
 from reconciler.agent.settings import Settings as AgentSettings
-from reconciler.hub.cycle import Ended, Hub, HubOptions, Result
+from reconciler.hub.cycle import Hub
 from reconciler.hub.ledger import Corrupt
+from reconciler.hub.results import Ended, HubOptions, Result
 from reconciler.model.names import region_branch
 from reconciler.ports import Conflict, KubeObject, ObjectStore, Refused, SyncState, Transient
 from tests.sim.faults import FaultyCluster, FaultyGit, FaultyStore, Fuse, Past

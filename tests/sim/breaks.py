@@ -3,7 +3,7 @@
 from reconciler.adapters.local.job_controller import orphan
 from reconciler.adapters.local.nodes import lose_node, return_node
 from reconciler.model.grants import HUB_LEASE_KEY, LEDGER_MARK_KEY, LedgerMark
-from reconciler.model.names import LABEL_ATTEMPT, manifest_path, record_path
+from reconciler.model.names import LABEL_ATTEMPT
 from tests.sim.faults import Weather
 from tests.sim.person import REGIONS
 from tests.sim.steps import kind, turn
@@ -165,17 +165,22 @@ def force_region_branch(world: World, a: int, b: int, c: int) -> None:
 def lose_ledger(world: World, a: int, b: int, c: int) -> None:
     """The status branch is forced back or deleted; no hub writes to it until somebody has put it back."""
     head = world.person.head("refs/heads/status")
-    noted = world.place.store.get(LEDGER_MARK_KEY)
-    if world.busy or head is None or noted is None or LedgerMark.model_validate_json(noted.body).commit != head:
+    if world.busy or head is None or _noted(world) != head:
         return  # what nobody has looked at yet, nobody can miss
     world.person.force_branch("status", -1 if b % 3 == 0 else 1 + b % 4)
     lost = world.person.head("refs/heads/status")
     if lost == head:
         return  # it has no commit before this one
     _meanwhile(world, a, b, c)
-    if world.person.head("refs/heads/status") != lost:
+    if world.person.head("refs/heads/status") == lost:  # no hub had what was lost
+        world.person.put_back("status", head)
+    elif not world.person.contains("refs/heads/status", head):
         raise Violation("a hub went on from a ledger that had been set back")
-    world.person.put_back("status", head)
+
+
+def _noted(world: World) -> str | None:
+    found = world.place.store.get(LEDGER_MARK_KEY)
+    return LedgerMark.model_validate_json(found.body).commit if found is not None else None
 
 
 def _meanwhile(world: World, a: int, b: int, c: int) -> None:
@@ -188,24 +193,25 @@ def _meanwhile(world: World, a: int, b: int, c: int) -> None:
 
 @kind(3)
 def lose_a_record(world: World, a: int, b: int, c: int) -> None:
-    """Somebody removes the record of a job that has a manifest; later it is put back as it was."""
-    found = world.person.branch_files("status")
-    standing = {name: world.person.branch_files(f"region/{name}") for name in REGIONS}
-    current = [record for record in world.ledger.records.values() if record.current is not None]
-    stands = [
-        record
-        for record in current
-        if (attempt := record.current) is not None and manifest_path(record.team, attempt.name) in standing[attempt.region]
-    ]
-    if world.busy or not stands:
+    """Somebody removes a job's record, or sets it back to what it was before; later it is put back as it was."""
+    head = world.person.head("refs/heads/status")
+    if world.busy or head is None or _noted(world) != head:
         return
-    record = stands[a % len(stands)]
-    path = record_path(record.key)
-    world.person.change_branch("status", {path: None})
-    _meanwhile(world, a, b, c)
-    if path in world.person.branch_files("status"):
-        raise Violation(f"{record.key} has a manifest, and a new record was begun for it")
-    world.person.change_branch("status", {path: found[path]})
+    found = world.person.branch_files("status")
+    paths = [path for path in found if path.startswith("jobs/")]
+    if not paths:
+        return
+    path = sorted(paths)[a % len(paths)]
+    earlier = world.person.versions("status", path)
+    worse = earlier[-1] if b % 2 and len(earlier) > 1 else None
+    world.person.change_branch("status", {path: worse})
+    with world.ledger.disbelieving(path):
+        _meanwhile(world, a, b, c)
+        left = world.person.branch_files("status").get(path)
+        if left == worse:
+            world.person.change_branch("status", {path: found[path]})
+        elif worse is None:
+            raise Violation(f"{path} was taken away, and a new record was begun")
 
 
 @kind(2)

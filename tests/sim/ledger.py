@@ -1,6 +1,7 @@
 """The status branch as anybody can read it, followed commit by commit: what it may say after what it said before."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pygit2
@@ -27,6 +28,7 @@ class PublicLedger:
         self._ended = ended
         self._head: str | None = None
         self._blobs: dict[str, str] = {}
+        self._spoilt: set[str] = set()
         self._attempts: dict[tuple[JobKey, int], Attempt] = {}
         self.records: dict[JobKey, JobRecord] = {}
         self.moved = 0
@@ -60,9 +62,16 @@ class PublicLedger:
         for team in tree["jobs"] if "jobs" in tree else ():  # noqa: SIM401 - a tree has no `get`
             for entry in team:
                 path = f"jobs/{team.name}/{entry.name}"
-                if self._blobs.get(path) != str(entry.id):
+                if path not in self._spoilt and self._blobs.get(path) != str(entry.id):
                     self._blobs[path] = str(entry.id)
                     self._take(path, entry.data)
+
+    @contextmanager
+    def disbelieving(self, path: str) -> Iterator[None]:
+        """Meanwhile what stands at that path is somebody's mischief, and not what the hub says."""
+        self._spoilt.add(path)
+        yield
+        self._spoilt.discard(path)
 
     def _was(self, head: str) -> bool:
         """Whether somebody set the branch back: what it says then, it has said before."""

@@ -119,9 +119,10 @@ class Person:
         return {ref: self.head(ref) or "" for ref in self._repository.references}
 
     def _note(self, files: dict[str, bytes]) -> None:
+        before = self.files
         self.files, self.fields = files, sound_jobs(files)
         for key in {*self.did, *self.fields}:
-            if is_gone(key, files):
+            if is_gone(key, files, before):
                 self.did[key].add("removed")
             now = self.fields.get(key)
             if now is None:
@@ -214,6 +215,19 @@ class Person:
         index.read_tree(self._repository[head].peel(pygit2.Tree))
         return {entry.path: self._repository[entry.id].data for entry in index}
 
+    def contains(self, ref: str, commit: str) -> bool:
+        """Whether a branch has a commit in its history."""
+        head = self.head(ref)
+        return head is not None and (head == commit or self._repository.descendant_of(head, commit))
+
+    def versions(self, branch: str, path: str) -> list[bytes]:
+        """A file as the commits of a branch had it, the newest first, each content once."""
+        found: dict[bytes, None] = {}
+        for commit in self._repository.walk(pygit2.Oid(hex=self.head(f"refs/heads/{branch}") or "")):
+            if path in commit.tree:
+                found[self._repository[commit.tree[path].id].data] = None
+        return list(found)
+
     def change_branch(self, branch: str, changes: Mapping[str, bytes | None]) -> None:
         """A commit on a branch: each path gets those bytes, or goes."""
         files: dict[str, bytes | None] = {**self.branch_files(branch), **changes}
@@ -247,10 +261,15 @@ def parsed(body: bytes) -> Fields | None:
     return fields if isinstance(fields, dict) and "image" in fields else None
 
 
-def is_gone(key: JobKey, files: Mapping[str, bytes]) -> bool:
-    """Whether surely no file names a job: a file that is cut off may be of any job of its team."""
-    bodies = [body for path, body in files.items() if path.startswith(f"jobs/{key.team}/")]
-    return not any(f'"job_id": "{key.job_id}"'.encode() in body or not body.endswith(b"}\n") for body in bodies)
+def is_gone(key: JobKey, files: Mapping[str, bytes], before: Mapping[str, bytes]) -> bool:
+    """Whether surely no file names a job: one that is newly cut off may be of any job of its team."""
+    bodies = {path: body for path, body in files.items() if path.startswith(f"jobs/{key.team}/")}
+    named = any(f'"job_id": "{key.job_id}"'.encode() in body for body in bodies.values())
+    return not named and not any(_is_cut(body) and not _is_cut(before.get(path, b"}\n")) for path, body in bodies.items())
+
+
+def _is_cut(body: bytes) -> bool:
+    return not body.endswith(b"}\n")
 
 
 def parsed_placement(body: bytes) -> Fields | None:

@@ -131,6 +131,11 @@ class BareClone:
                     raise KeyError(oid)
             return str(repository.odb.write(ObjectType.COMMIT, body))
 
+    def has(self, commit: str) -> bool:
+        """Whether a commit is here, on a branch or not; nothing that was ever fetched or made here is deleted."""
+        with self._reading(commit) as repository:
+            return repository.odb.exists(_oid(commit))
+
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
         """Whether `ancestor` is reachable from `descendant`; False where either is not here any more."""
         with self._reading(descendant) as repository:

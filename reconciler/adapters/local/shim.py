@@ -8,6 +8,7 @@ Invariants: of two shims for one folder only one starts the program (`claim` is 
 written once, whole, after the program and everything that it started have ended.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -105,7 +106,9 @@ def _run(launch: dict[str, Any], told: list[int]) -> tuple[int, str, str]:
                 launch["argv"], env=launch["env"], cwd=launch["cwd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
     except (OSError, ValueError) as error:
-        return _START_ERROR, "StartError", f"failed to start {launch['argv'][0]!r} in {launch['cwd']}: {error}"
+        message = f"failed to start {launch['argv'][0]!r} in {launch['cwd']}: {error}"
+        _log(launch["log"], message)
+        return _START_ERROR, "StartError", message
     if told:
         # It may have come between the two; a program that is just beginning is not hurt by hearing it twice.
         program.terminate()
@@ -116,6 +119,12 @@ def _run(launch: dict[str, Any], told: list[int]) -> tuple[int, str, str]:
     code = os.waitstatus_to_exitcode(status)
     program.returncode = code
     return (code if code >= 0 else 128 - code), ("Completed" if code == 0 else "Error"), ""
+
+
+def _log(path: str, words: str) -> None:
+    """Say it where people look for the program's own words, if that can be written at all."""
+    with contextlib.suppress(OSError), Path(path).open("ab") as log:
+        log.write(f"{words}\n".encode(errors="backslashreplace"))
 
 
 def _end_the_rest() -> None:

@@ -1,0 +1,44 @@
+"""How a hub is run, and how its cycles end."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Ended(Enum):
+    """How a cycle ended."""
+
+    IDLE = "idle"
+    STANDBY = "standby"
+    QUIET = "nothing to publish"
+    PUBLISHED = "published"
+    DEFERRED = "push budget used up"
+    RACED = "lost too many races"
+    REFUSED = "the remote refused the push"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a cycle ended, for the log and for the loop."""
+
+    ended: Ended
+    events: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = ()
+    """What a person should look at: unreadable reports, refused branches, grants that could not be written."""
+    ungranted: tuple[str, ...] = ()
+    """Regions whose grants could not be written; the next cycle tries again."""
+    again_in_seconds: float | None = None
+    """When another cycle is worth it even if nothing wakes the hub; None where only an event can change anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubOptions:
+    """How this hub is run. `repo_url` without credentials; durations in seconds."""
+
+    holder: str
+    repo_url: str
+    stage_image: str
+    main: str = "main"
+    lease_seconds: float = 15.0
+    resync_seconds: float = 5.0
+    """While anything is live, a full look at least this often: deadlines pass without an event."""
+    identity: str = "gpu-reconciler"
