@@ -71,6 +71,8 @@ class Taking:
     """The offered epoch for which everything has stopped and that was reported."""
     is_new_here: bool = False
     """There is no record here and nothing of ours runs: the lease of another agent may be of another cluster."""
+    joined: frozenset[str] = frozenset()
+    """Agents of this cluster that have tried to take the lease: theirs is no other cluster's."""
     takeover_seconds: float = 300.0
     """How long another agent's lease must not have changed before it may be taken over."""
     granted_epoch: int = 0
@@ -140,7 +142,8 @@ def _read(store: ObjectStore, holding: Holding, region: str) -> Holding:
 def _write(store: ObjectStore, holding: Holding, taking: Taking) -> Holding:
     """Write the lease, if its epoch is one that may be taken; else note the epoch that is offered."""
     found = holding.lease
-    stranger = taking.is_new_here and found is not None and not found.revoked and found.incarnation != taking.incarnation
+    ours = taking.joined | {taking.incarnation}
+    stranger = taking.is_new_here and found is not None and not found.revoked and found.incarnation not in ours
     if found is not None and stranger:
         return _take_over(store, holding, found, taking)
     epoch, at_once = next_epoch(found, holding.epoch, valid=taking.valid, granted_epoch=taking.granted_epoch)

@@ -97,6 +97,21 @@ def decode(body: bytes) -> Record:
         raise Broken(f"it is not a record of an agent ({type(error).__name__}: {error})") from error
 
 
+def joining(incarnations: Iterable[str]) -> bytes:
+    """What stands in the record's place before there is one: which agents of this cluster have tried to take the lease."""
+    return json.dumps({"form": _FORM, "joining": list(incarnations)}, separators=(",", ":")).encode()
+
+
+def joined(body: bytes) -> tuple[str, ...] | None:
+    """The agents that `joining` named; None where that is not what stands there."""
+    try:
+        said = json.loads(body)
+        named = said["joining"] if said.keys() == {"form", "joining"} else None
+    except (ValueError, TypeError, AttributeError, KeyError):
+        return None
+    return tuple(map(str, named)) if isinstance(named, list) else None
+
+
 def _number(value: Any) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is not a whole number from 0 up")

@@ -9,10 +9,13 @@ from reconciler.agent.decide import Right
 from reconciler.agent.lease import Holding, LeaseBroken, LeaseHeld, Taking, fence_at, inherited_from, is_valid, renew, unread
 from reconciler.agent.memory import AT_ONCE, Memory, Site, troubled
 from reconciler.agent.reading import is_active, is_suspended, labels_of, makes_no_pods
-from reconciler.agent.record import Broken, Record, Renewal, decode
+from reconciler.agent.record import Broken, Record, Renewal, decode, joined, joining
 from reconciler.model.grants import lease_key
 from reconciler.model.names import LABEL_ATTEMPT
 from reconciler.ports import Conflict, Refused, Transient
+
+_REMEMBERED = 15
+"""Agents before this one that are kept in mind while there is no record."""
 
 
 def with_recalled_epoch(site: Site, memory: Memory) -> Memory:
@@ -72,6 +75,8 @@ def with_lease(site: Site, memory: Memory) -> Memory:
     )
     wall = site.clock.now()
     try:
+        if taking.is_new_here:
+            taking = replace(taking, joined=_joined(site))
         after = renew(site.store, holding, taking)
     except LeaseHeld as error:
         memory = replace(memory, holding=unread(error.holding), renew_at=now + settings.retry_seconds)
@@ -103,6 +108,20 @@ def fence_of(site: Site, memory: Memory) -> float:
     sent_at = memory.holding.sent_at if memory.holding.sent_at is not None else memory.inherited
     untried = memory.renew_at == AT_ONCE
     return float("inf") if untried or sent_at is None else sent_at + site.settings.self_fence_seconds
+
+
+def _joined(site: Site) -> frozenset[str]:
+    """Which agents of this cluster have tried to take the lease. This one is written down before it tries: killed between the
+    lease and the first record, its successor must know that lease for its own. Raises Conflict, Transient, Refused.
+    """
+    stored = site.cluster.read_record()
+    known = joined(stored.body) if stored is not None else ()
+    if known is None:
+        return frozenset()  # a record that cannot be read; what it said is for the pass to find out
+    if site.incarnation not in known:
+        known = (*known[-_REMEMBERED:], site.incarnation)
+        site.cluster.write_record(joining(known), expect=None if stored is None else stored.etag)
+    return frozenset(known)
 
 
 def _is_empty(site: Site) -> bool:

@@ -15,7 +15,7 @@ from reconciler.agent.decide import decide
 from reconciler.agent.memory import Memory, Site, troubled
 from reconciler.agent.pods import first_failed
 from reconciler.agent.reading import Key, name_of, namespace_of, uid_of
-from reconciler.agent.record import LARGEST, Broken, Record, decode, encode
+from reconciler.agent.record import LARGEST, Broken, Record, decode, encode, joined
 from reconciler.agent.recovery import recovered
 from reconciler.agent.renewing import by_record, may_start, right_now
 from reconciler.agent.report import Look, compose
@@ -101,12 +101,13 @@ def _unreachable(site: Site, memory: Memory, error: Exception) -> Memory:
 def _recall(site: Site, stored: Stored | None, look: Look, memory: Memory) -> tuple[Record | None, Memory]:
     """The record, made again where it is lost; None as long as that cannot be done, for the grants are not known."""
     known, lost = memory.known, Broken("it is not there; what was granted and held is not released")
-    if stored is not None:
+    is_record = stored is not None and joined(stored.body) is None
+    if stored is not None and is_record:
         try:
             return decode(stored.body), memory
         except Broken as error:
             lost = error
-    if stored is not None or known.grants is not None:  # else the region is new
+    if is_record or known.grants is not None:  # else the region is new
         memory = troubled(memory, "RecordLost", "the record of what was released", lost, site.clock.monotonic())
     can_tell = known.looked and (known.grants is not None or known.etag is None)
     has_lease = memory.holding.epoch > 0 or memory.holding.offered is not None

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from reconciler.hub.index import Index, job_view
 from reconciler.hub.intents import intent_for
+from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import NeverIn, approval_needed, approved_region, review, use_choice
 from reconciler.hub.steady import Steady
 from reconciler.hub.world import Outcome, Unrendered, World
@@ -155,12 +156,21 @@ def snapshot_of(world: World, index: Index) -> Snapshot:
             seen.facts if (seen := world.regions.get(name)) is not None else None,
             world.ages.get(name),
             index.holdings(name),
-            unplaced or world.refused.get(region_branch(name)),
+            unplaced or world.refused.get(region_branch(name)) or _halted(name, seen),
         )
         for name, region in sorted(fleet.regions.items())
     }
     pending = () if "policy.yaml" in world.sources.unread else tuple(_views(world, index))
     return Snapshot(regions, fleet.links, fleet.datasets, fleet.teams, fleet.policy, pending, index.used_gpus)
+
+
+_HALTED = ("RegionTaken", "Fenced", "LeaseRevoked")
+"""What a region says of itself while it may run nothing."""
+
+
+def _halted(name: str, seen: RegionSeen | None) -> Reason | None:
+    code = next((code for code in _HALTED if code in seen.health), None) if seen is not None else None
+    return because(Why.REGION_HALTED, region=name, message=seen.health[code]) if seen is not None and code is not None else None
 
 
 def _views(world: World, index: Index) -> Iterable[JobView]:

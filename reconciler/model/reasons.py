@@ -38,6 +38,7 @@ class Why(StrEnum):
     CORDONED = "{region} is cordoned"
     NO_REPORT = "{region} has not reported yet"
     REPORT_STALE = "{region} last reported {age_seconds} s ago, more than {limit_seconds} s"
+    REGION_HALTED = "{region} may run nothing at present: {message}"
     NOT_ENOUGH_FREE = "{region}: {free_nodes} of {wanted} nodes are free that hold {per_node} {resource} each"
     FRAGMENTED = "{region} has {free} GPUs free, but the largest block on one node is {largest}; {per_node} are asked for"
     OUTBID = "{region} scores {score}, {winner} scores {winner_score}"

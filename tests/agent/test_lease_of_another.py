@@ -1,11 +1,13 @@
 """Two clusters under one region's name: the second one waits until whoever had the lease has stopped everything."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reconciler.adapters.file_store import FileStore
 from reconciler.agent.lease import Holding, LeaseHeld, Taking, renew, unread
+from reconciler.agent.record import Broken, Record, decode, encode, joined, joining
 from reconciler.model.grants import Lease, lease_key
 
 
@@ -52,3 +54,17 @@ def test_one_that_has_not_changed_for_long_enough_is_taken_under_the_next_epoch(
 def test_an_agent_whose_cluster_has_something_of_ours_goes_on_at_once(store: FileStore) -> None:
     taken = renew(store, Holding(), Taking("eu", "me", 0.0, valid=False, is_new_here=False))
     assert taken.epoch == 3
+
+
+def test_the_lease_of_an_agent_of_this_cluster_is_no_other_clusters(store: FileStore) -> None:
+    taken = renew(store, Holding(), replace(_taking(0.0), joined=frozenset({"other", "me"})))
+    assert taken.epoch == 3
+
+
+def test_what_stands_before_there_is_a_record_is_no_record() -> None:
+    body = joining(["us-1", "us-2"])
+    assert joined(body) == ("us-1", "us-2")
+    assert joined(encode(Record())) is None
+    assert [joined(other) for other in (b"", b"{", b"[]", b'{"form":1,"joining":3}', b'{"joining":["x"]}')] == [None] * 5
+    with pytest.raises(Broken):
+        decode(body)

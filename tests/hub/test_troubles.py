@@ -114,3 +114,17 @@ def test_a_hub_that_starts_goes_on_telling_what_was_told(rig: Rig) -> None:
     rig.settle()
     assert rig.hub_file().troubles == before
     assert len(before) == 1
+
+
+@pytest.mark.parametrize("code", ["Fenced", "RegionTaken", "LeaseRevoked"])
+def test_a_region_that_may_run_nothing_gets_nothing_new_until_it_may(rig: Rig, code: str) -> None:
+    rig.tell("eu", health=(Health(code=code, message="why it is"),))
+    rig.job(gpus=1)
+    rig.job("only-eu", gpus=1, allowed_regions=["eu"])
+    rig.settle()
+    assert rig.attempt().region == "us", "though eu is cheaper"
+    waits = rig.record("only-eu")
+    assert (waits.phase, waits.waits["eu"].text) == (Phase.PENDING, "eu may run nothing at present: why it is")
+    rig.tell("eu")
+    rig.settle()
+    assert rig.record("only-eu").phase is Phase.STARTING
