@@ -6,7 +6,7 @@ agent believe. The judgement comes as sentences, one a fault.
 
 from collections.abc import Iterator
 
-from reconciler.agent.record import decode
+from reconciler.agent.record import decode, joined
 from reconciler.model.attempt import Attempt, Outcome, State
 from reconciler.model.names import LABEL_ATTEMPT, attempt_name, manifest_path
 from reconciler.model.reasons import Why, code_of
@@ -212,7 +212,8 @@ def _of_clusters(world: World) -> Iterator[str]:
             yield f"{region.name} still has objects of ended attempts: {sorted(jobs)}"
         record = region.cluster.read_record()
         orphans = {(pod["metadata"].get("labels") or {}).get(LABEL_ATTEMPT) for pod in state.pods}  # theirs, who orphaned them
-        known = {attempt for _, attempt in decode(record.body).attempts} - names - orphans if record is not None else set()
+        kept = decode(record.body).attempts if record is not None and joined(record.body) is None else {}
+        known = {attempt for _, attempt in kept} - names - orphans
         if known:
             yield f"the record of {region.name} still has {sorted(known)}"
 
