@@ -43,7 +43,7 @@ schemas: $(READY) ## write schemas/ from the model
 golden: $(READY) ## write the golden trees; read the diff
 	$(BIN)/python -m tests.golden
 
-docs: $(READY) ## write docs/states.md from the table
+docs: $(READY) ## write docs/states.md and docs/reasons.md from the code
 	$(BIN)/python -m tests.docs
 
 bench: $(READY) ## figures against design goals, with the machine's load beside them

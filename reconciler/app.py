@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import ValidationError
 
 from reconciler.adapters.clock import SystemClock
-from reconciler.model.policy import Settings
+from reconciler.model.policy import SETTINGS_FILE, Settings
 from reconciler.model.problem import Invalid
 from reconciler.model.region import StoreAddress
 from reconciler.ports import EntryKind, GitRepository, ObjectStore, Refused
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 STAGE_IMAGE = "ghcr.io/gpu-reconciler/reconciler:0.1.0"
 """The image that has this command, for the steps that bring data; an installation names its own."""
-SETTINGS_FILE = "reconciler.yaml"
 
 
 def open_store(address: StoreAddress, *, make: bool = True) -> ObjectStore:

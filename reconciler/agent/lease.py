@@ -149,9 +149,7 @@ def _write(store: ObjectStore, holding: Holding, taking: Taking) -> Holding:
     epoch, at_once = next_epoch(found, holding.epoch, valid=taking.valid, granted_epoch=taking.granted_epoch)
     if not at_once and taking.cleared != epoch:
         return replace(holding, offered=epoch)
-    lease = Lease(region=taking.region, epoch=epoch, incarnation=taking.incarnation, renewal=holding.renewal + 1)
-    etag = store.put(lease_key(taking.region), lease.model_dump_json().encode(), expect=holding.etag)
-    return Holding(epoch, etag, lease, lease.renewal, sent_at=taking.now)
+    return _put(store, holding, taking, epoch)
 
 
 def _take_over(store: ObjectStore, holding: Holding, found: Lease, taking: Taking) -> Holding:
@@ -164,9 +162,13 @@ def _take_over(store: ObjectStore, holding: Holding, found: Lease, taking: Takin
             f"{lease_key(taking.region)} is another agent's ({found.incarnation}); taken over if unchanged for {left:.0f} s more"
         )
         raise LeaseHeld(words, replace(holding, watched=(etag, since)))
-    lease = Lease(region=taking.region, epoch=found.epoch + 1, incarnation=taking.incarnation, renewal=holding.renewal + 1)
-    written = store.put(lease_key(taking.region), lease.model_dump_json().encode(), expect=holding.etag)
-    return Holding(lease.epoch, written, lease, lease.renewal, sent_at=taking.now)
+    return _put(store, holding, taking, found.epoch + 1)
+
+
+def _put(store: ObjectStore, holding: Holding, taking: Taking, epoch: int) -> Holding:
+    lease = Lease(region=taking.region, epoch=epoch, incarnation=taking.incarnation, renewal=holding.renewal + 1)
+    etag = store.put(lease_key(taking.region), lease.model_dump_json().encode(), expect=holding.etag)
+    return Holding(epoch, etag, lease, lease.renewal, sent_at=taking.now)
 
 
 def next_epoch(found: Lease | None, own: int, *, valid: bool, granted_epoch: int) -> tuple[int, bool]:

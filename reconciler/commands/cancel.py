@@ -1,9 +1,12 @@
 """`reconciler cancel`: the job's file leaves main; the hub then stops what runs, with time to save a checkpoint."""
 
+from dataclasses import replace
+
 from reconciler.commands import screen
 from reconciler.commands.editing import Before, Edit, commit_on_main
 from reconciler.commands.ends import BadInput
 from reconciler.commands.names import find
+from reconciler.hub.intents import renamed_into
 from reconciler.hub.repo_files import printable
 from reconciler.model.names import JobKey
 
@@ -17,8 +20,9 @@ def _edit(before: Before, job: str) -> Edit:
     key = find(job, {*before.look.ledger.records, *before.sources.jobs, *_broken(before).values(), *before.sources.conflicts})
     said = f"{key} cancelled; `reconciler status {key}` shows when it has stopped"
     path = _path(before, key)
-    if unclear := _unclear(before, key, path):
-        said += f"; it may run on until {' and '.join(unclear)} can be read, which may be this job under another name"
+    other = _may_be(before, key, path)
+    if other is not None:
+        said += f"; it may run on until {other} can be read, which may be this job under another name"
     return Edit({path: None}, f"Cancel {key}\n", lambda after: key not in after.jobs, said, removes=key)
 
 
@@ -26,16 +30,13 @@ def _broken(before: Before) -> dict[str, JobKey]:
     return {path: key for path, key in before.sources.broken.items() if key is not None}
 
 
-def _unclear(before: Before, key: JobKey, path: str) -> list[str]:
-    """Other refused files of the team of which nobody can say whose they are: the hub stops no job that one of them may be."""
+def _may_be(before: Before, key: JobKey, path: str) -> str | None:
+    """Another refused file that the hub will take for this job under another name; it then stops nothing."""
     record = before.look.ledger.records.get(key)
     if record is None or not record.live:
-        return []
-    return sorted(
-        other
-        for other, named in before.sources.broken.items()
-        if named is None and other.startswith(f"jobs/{key.team}/") and other != printable(path)
-    )
+        return None
+    others = {other: named for other, named in before.sources.broken.items() if other != printable(path)}
+    return renamed_into(key, record, replace(before.sources, broken=others), before.look.ledger.rejected)
 
 
 def _path(before: Before, key: JobKey) -> str:

@@ -11,7 +11,8 @@ from reconciler.commands.repository import Look
 from reconciler.hub.branches import told
 from reconciler.hub.reading import LARGEST_BYTES
 from reconciler.hub.repo_files import Kind, named_job, place_of, printable
-from reconciler.model.names import JobKey
+from reconciler.hub.troubles import RECORD_UNUSABLE
+from reconciler.model.names import JobKey, job_at
 from reconciler.ports import EntryKind, TreeEntry
 
 
@@ -58,10 +59,9 @@ def no_record(key: JobKey, words: str) -> BadInput:
 def unusable(look: Look) -> Mapping[JobKey, str]:
     """Jobs whose record is missing or cannot be used, by the hub or by what stands there, and why."""
     ledger = look.ledger
-    words = dict.fromkeys(ledger.hub.unread, "`hub.json` names it among those") | dict(ledger.corrupt)
-    words |= {trouble.subject: told(trouble) for trouble in ledger.hub.troubles}
-    jobs = ((path.removesuffix(".json").split("/"), said) for path, said in words.items() if path.endswith(".json"))
-    return {JobKey(*parts[1:]): said for parts, said in jobs if len(parts) == 3 and parts[0] == "jobs"}
+    words = dict(ledger.corrupt)
+    words |= {trouble.subject: told(trouble) for trouble in ledger.hub.troubles if trouble.code == RECORD_UNUSABLE}
+    return {key: said for path, said in words.items() if (key := job_at(path)) is not None}
 
 
 def unseen(look: Look) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ _NOT_NOW: Final = frozenset(
         Why.FRAGMENTED,
         Why.NAMESPACE_MISSING,
         Why.BRANCH_REFUSED,
+        Why.REGION_HALTED,
     )
 )
 """Reasons that pass by themselves, or as soon as somebody has looked after the region."""

@@ -8,9 +8,6 @@ the hub may push rarely: the next group is tried when the one before went throug
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-
-from reconciler.hub.ledger import Refusal
 
 RETRY_SECONDS = 60.0
 
@@ -83,11 +80,3 @@ class ClosedBranches:
         """Branches that are left out at present."""
         known = self._closed.keys() | {branch for group in self._suspects for branch in group}
         return frozenset(branch for branch in known if self.words(branch) is not None)
-
-    def refusals(self, before: Sequence[Refusal], now: datetime) -> tuple[Refusal, ...]:
-        """For hub.json: what is refused at present, and since when."""
-        since = {old.branch: old.since for old in before}
-        return tuple(
-            Refusal(branch=branch, message=self.words(branch) or "", since=since.get(branch, now))
-            for branch in sorted(self.state())
-        )

@@ -135,7 +135,8 @@ class Hub:
         if lacks is None:
             seen = self._eyes.look(heads, self._mark.commit())
             try:
-                self._mark.note(head if seen.goes_on else None)
+                if seen.goes_on:
+                    self._mark.note(head)
             except Conflict:
                 return None
             return seen
@@ -248,8 +249,6 @@ class Hub:
         hub = HubFile(
             main=seen.main.commit if world.suspicion is None else seen.ledger.hub.main,
             suspicion=world.suspicion,
-            refusals=self._closed.refusals(seen.ledger.hub.refusals, now),
-            unread=tuple(sorted(world.ledger.corrupt)),
             troubles=troubles,
         )
         blobs, fresh = status_blobs(self._git, world, outcome, hub, [*suspicious(world.suspicion), *map(told, troubles)], now)

@@ -169,8 +169,9 @@ _HALTED = ("RegionTaken", "Fenced", "LeaseRevoked")
 
 
 def _halted(name: str, seen: RegionSeen | None) -> Reason | None:
-    code = next((code for code in _HALTED if code in seen.health), None) if seen is not None else None
-    return because(Why.REGION_HALTED, region=name, message=seen.health[code]) if seen is not None and code is not None else None
+    health = seen.health if seen is not None else {}
+    words = next((health[code] for code in _HALTED if code in health), None)
+    return because(Why.REGION_HALTED, region=name, message=words) if words is not None else None
 
 
 def _views(world: World, index: Index) -> Iterable[JobView]:

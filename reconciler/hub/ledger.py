@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field, ValidationError
 
 from reconciler.model.base import Many, Model
-from reconciler.model.names import JobKey, record_path
+from reconciler.model.names import JobKey, job_at, record_path
 from reconciler.model.record import JobRecord
 from reconciler.model.report import RegionSummary
 from reconciler.ports import EntryKind, TreeEntry
@@ -33,14 +33,6 @@ class Suspicion(Model):
     since: datetime
 
 
-class Refusal(Model):
-    """A branch that the remote refuses to take."""
-
-    branch: str
-    message: str
-    since: datetime
-
-
 class Trouble(Model):
     """Something that a person should look at."""
 
@@ -58,9 +50,6 @@ class HubFile(Model):
     main: str | None = None
     """The commit of main that was last taken in."""
     suspicion: Suspicion | None = None
-    refusals: Many[Refusal] = ()
-    unread: Many[str] = ()
-    """Records on the status branch that cannot be used."""
     troubles: Many[Trouble] = ()
 
 
@@ -142,8 +131,7 @@ class Ledger:
     @property
     def unread(self) -> frozenset[JobKey]:
         """Jobs whose record cannot be read: what becomes of them is for a person to say."""
-        names = (path.removeprefix("jobs/").removesuffix(".json").split("/") for path in self.corrupt)
-        return frozenset(JobKey(*name) for name in names if len(name) == 2)
+        return frozenset(key for path in self.corrupt if (key := job_at(path)) is not None)
 
 
 def read_ledger(entries: Mapping[str, TreeEntry], read: Callable[[str], bytes], cache: LedgerCache) -> Ledger:
@@ -161,15 +149,11 @@ def read_ledger(entries: Mapping[str, TreeEntry], read: Callable[[str], bytes], 
             except ValidationError as error:
                 corrupt[path] = _first_fault(error)
                 continue
-        key = cache.keys.get(path)
-        if key is None:
-            if record_path(record.key) != path:
-                corrupt[path] = f"it is the record of {record.key}"
-                continue
-            key = cache.keys[path] = record.key
-        if record.job_id != key.job_id or record.team != key.team:
+        key = cache.keys.get(path) or job_at(path)
+        if key is None or record.job_id != key.job_id or record.team != key.team:
             corrupt[path] = f"it is the record of {record.key}"
             continue
+        cache.keys[path] = key
         records[key] = record
         blobs[key] = entry.oid
     cache.keep_only(set(blobs.values()))

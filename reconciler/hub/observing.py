@@ -7,7 +7,7 @@ from reconciler.hub.backwards import gone_back
 from reconciler.hub.intents import MainSeen
 from reconciler.hub.ledger import Corrupt, Ledger, LedgerCache, read_ledger, without
 from reconciler.hub.outputs import MANIFESTS
-from reconciler.hub.repo_files import SETTINGS, place_of
+from reconciler.hub.repo_files import place_of
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Documents, ParseCache, Sources, read_sources
 from reconciler.model.base import matches_name
@@ -21,7 +21,7 @@ from reconciler.model.names import (
     stem_of,
 )
 from reconciler.model.placement import Placement
-from reconciler.model.policy import Branches, Settings
+from reconciler.model.policy import SETTINGS_FILE, Branches, Settings
 from reconciler.model.problem import Invalid
 from reconciler.model.record import Phase
 from reconciler.ports import EntryKind, GitRepository, TreeEntry
@@ -109,14 +109,14 @@ class GitEyes:
         commit = heads.get(self.main)
         entries = self.git.files(commit) if commit is not None else {}
         if entries:
-            self._names = self._named(entries.get(SETTINGS)) or self._names
+            self._names = self._named(entries.get(SETTINGS_FILE)) or self._names
         return self._names or Branches(main=self.main)
 
     def _named(self, entry: TreeEntry | None) -> Branches | None:
         if entry is None or entry.kind is not EntryKind.FILE:
             return Branches(main=self.main) if entry is None else None
         try:
-            settings = self.documents.read_config(Settings, self.git.read(entry.oid), SETTINGS)
+            settings = self.documents.read_config(Settings, self.git.read(entry.oid), SETTINGS_FILE)
         except Invalid:
             return None
         return settings.branches.model_copy(update={"main": self.main})

@@ -52,7 +52,6 @@ FOLDERS = {
 }
 SINGLE_FILES = {"links": Kind.LINKS, "policy": Kind.POLICY, "reconciler": Kind.SETTINGS}
 SUFFIX = ".yaml"
-SETTINGS = f"reconciler{SUFFIX}"
 SUFFIXES = (SUFFIX, ".yml", ".json")
 """Ends of a job's file; everything else ends in `.yaml`, so that it can be one file only."""
 

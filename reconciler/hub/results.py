@@ -41,4 +41,3 @@ class HubOptions:
     lease_seconds: float = 15.0
     resync_seconds: float = 5.0
     """While anything is live, a full look at least this often: deadlines pass without an event."""
-    identity: str = "gpu-reconciler"

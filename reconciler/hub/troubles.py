@@ -13,6 +13,7 @@ from reconciler.hub.world import World
 from reconciler.model.names import region_branch
 from reconciler.model.reasons import Reason, Why, because
 
+RECORD_UNUSABLE = "RecordUnusable"
 PATIENCE_SECONDS = 10.0
 """How long what comes and goes must stand before it is told."""
 
@@ -63,7 +64,7 @@ def lasting(world: World, reports: Mapping[str, str], strangers: Mapping[str, It
     for name, words in sorted(reports.items()):
         yield _of(name, "ReportUnreadable", f"{name}: {words}")
     for path, words in sorted(world.ledger.corrupt.items()):
-        yield _of(path, "RecordUnusable", f"{path} on the status branch cannot be used: {words}")
+        yield _of(path, RECORD_UNUSABLE, f"{path} on the status branch cannot be used: {words}")
     for name, paths in sorted(strangers.items()):
         for path in paths:
             yield _of(

@@ -98,6 +98,12 @@ def record_path(key: JobKey) -> str:
     return f"jobs/{key.team}/{key.job_id}.json"
 
 
+def job_at(path: str) -> JobKey | None:
+    """The job whose record stands at this path of the status branch; None where no record does."""
+    folder, *names = path.removesuffix(".json").split("/")
+    return JobKey(*names) if folder == "jobs" and len(names) == 2 and path.endswith(".json") else None
+
+
 def attempt_at(path: str) -> str:
     """The attempt whose manifest stands at this path of a region's branch."""
     return path.rpartition("/")[2].removesuffix(".yaml")

@@ -127,6 +127,9 @@ class Intervals(Model):
     """... with this many at once after a pause (forges ask for at most 6 a minute)."""
 
 
+SETTINGS_FILE = "reconciler.yaml"
+
+
 class Settings(Model):
     """reconciler.yaml: branches, store, intervals."""
 

@@ -33,10 +33,10 @@ FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
 
 
 class Condition(Model):
-    """Something that holds of a job or region, since when and why."""
+    """Something that holds of a job, since when and why."""
 
     type: str
-    """SpecAccepted, PlacementHonoured, Synced, SourceSuspicious, …"""
+    """SpecAccepted, PlacementHonoured or RunsWhatItSays."""
     status: Literal["True", "False"]
     reason: Reason | None = None
     message: str = ""

@@ -195,3 +195,9 @@ def test_a_failed_program_without_a_word_is_said_to_have_printed_nothing(command
             "  how it ended is all that is known: the program ended with exit code 7",
         ],
     )
+
+
+def test_a_refused_file_that_the_hub_knew_before_keeps_no_job_from_being_cancelled(command: Command, world: HubWorld) -> None:
+    world.commit({"jobs/red/wip.yaml": "gpu: no\n"})
+    world.cycle(1)
+    assert "it may run on" not in command.done("cancel", "red/one", "--repo", world.url)

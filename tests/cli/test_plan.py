@@ -10,9 +10,11 @@ import pytest
 
 from reconciler.adapters.documents import reader
 from reconciler.commands import plan
+from reconciler.commands.regions_table import refused_rows
 from reconciler.hub.sources import ParseCache, read_sources
 from reconciler.hub.whatif import NO_LEDGER, imagined_world, what_if
 from reconciler.model.names import JobKey
+from reconciler.model.reasons import Why, because
 from reconciler.model.record import Phase
 from tests.cli.world import FLEET, NOW, Command, HubWorld, assert_golden, job, running
 from tests.hub.main_branch import Main
@@ -211,3 +213,9 @@ def test_same_world_same_answer_and_the_declared_nodes_bound_it() -> None:
     phases = [answer.jobs[JobKey("red", f"job-{number}")].after.phase for number in range(6)]
     assert phases == [*[Phase.STARTING] * 4, *[Phase.PENDING] * 2]  # two regions of two nodes of eight
     assert plan.rows(answer.jobs[JobKey("red", "job-5")])[0].verdict == "not now"
+
+
+def test_a_region_that_may_run_nothing_at_present_is_not_ruled_out_for_ever() -> None:
+    halted = because(Why.REGION_HALTED, region="eu", message="its lease was not renewed in time")
+    never = because(Why.RDMA_MISSING, region="us")
+    assert [row.verdict for row in refused_rows({"eu": halted, "us": never})] == ["not now", "never"]

@@ -15,7 +15,7 @@ from reconciler.adapters.documents import reader
 from reconciler.adapters.file_store import FileStore
 from reconciler.adapters.git import BareClone
 from reconciler.hub.cycle import Hub
-from reconciler.hub.ledger import HubFile
+from reconciler.hub.ledger import HubFile, Trouble
 from reconciler.hub.results import Ended, HubOptions, Result
 from reconciler.model.attempt import Attempt
 from reconciler.model.grants import Grants, HubLease, Lease, grants_key, lease_key, report_key
@@ -224,6 +224,14 @@ class Rig(Remote):
         text = self.text("status", "hub.json")
         return HubFile() if text is None else HubFile.model_validate_json(text)
 
+    def unusable(self) -> tuple[str, ...]:
+        """Paths of the records that the hub says it cannot use."""
+        return tuple(one.subject for one in self.hub_file().troubles if one.code == "RecordUnusable")
+
+    def refused(self) -> list[Trouble]:
+        """What the hub says of branches that the remote refuses."""
+        return [one for one in self.hub_file().troubles if one.code == "BranchRefused"]
+
     def page(self) -> str:
         """README.md of the status branch."""
         return self.text("status", "README.md") or ""
@@ -292,3 +300,12 @@ class Rig(Remote):
             self.clock.seconds += tick
             self.turn()
         return self.clock.seconds - begun
+
+
+def two_regions(folder: Path) -> Rig:
+    """A rig at rest whose regions eu and us have reported."""
+    made = Rig(folder)
+    made.tell("eu")
+    made.tell("us")
+    made.settle()
+    return made

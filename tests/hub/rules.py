@@ -44,7 +44,8 @@ class Rules:
 
     def _records(self, repository: pygit2.Repository) -> dict[str, JobRecord | None]:
         """Path → record of all that stands on the status branch; None where it cannot be read, is another job's or is missed."""
-        missed = HubFile.model_validate_json(self._remote.text("status", "hub.json") or "{}").unread
+        hub = HubFile.model_validate_json(self._remote.text("status", "hub.json") or "{}")
+        missed = [trouble.subject for trouble in hub.troubles if trouble.code == "RecordUnusable"]
         found: dict[str, JobRecord | None] = {}
         for path, oid in self._remote.tree("status").items():
             if path.startswith("jobs/"):

@@ -1,13 +1,10 @@
 """Which region branches are left out because the remote refuses them, and how the culprit is found."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 
 import pytest
 
 from reconciler.hub.closed import RETRY_SECONDS, ClosedBranches
-from reconciler.hub.ledger import Refusal
-from tests.builders import NOW
 from tests.hub.doors import ManualClock
 
 EU, US, AP = "region/eu", "region/us", "region/ap"
@@ -111,17 +108,3 @@ def test_a_hundred_regions_are_not_held_up_by_one_that_is_refused_and_not_named(
         pushes += 1
         clock.seconds += 10
         assert pushes <= 20, f"{len(wanting)} regions still wait"
-
-
-def test_what_is_refused_is_told_with_when_that_began() -> None:
-    clock = ManualClock()
-    closed = ClosedBranches(clock.monotonic)
-    closed.note({EU: "frozen"}, [EU, US], "status")
-    first = closed.refusals((), NOW)
-    assert first == (Refusal(branch=EU, message="frozen", since=NOW),)
-    clock.seconds += RETRY_SECONDS
-    closed.note({EU: "still frozen"}, [EU, US], "status")
-    later = NOW + timedelta(seconds=RETRY_SECONDS)
-    assert closed.refusals(first, later) == (Refusal(branch=EU, message="still frozen", since=NOW),)
-    clock.seconds += RETRY_SECONDS
-    assert closed.refusals(first, later) == ()

@@ -98,8 +98,8 @@ def test_a_region_that_the_remote_refuses_gets_nothing_and_the_others_go_on(rig:
     assert (waits.phase, waits.attempts, waits.waits["eu"].code) == (Phase.PENDING, (), "BranchRefused")
     assert rig.tip("region/eu") == before["region/eu"]
     assert rig.attempt("runs") == runs
-    (refusal,) = rig.hub_file().refusals
-    assert refusal.branch == "region/eu"
+    (refusal,) = rig.refused()
+    assert refusal.subject == "region/eu"
     assert "the remote refuses branch region/eu" in rig.page()
 
 
@@ -111,15 +111,15 @@ def test_a_region_that_was_refused_recovers_when_the_remote_takes_it_again(rig: 
     after(rig, RETRY_SECONDS / 2)
     assert rig.record("for-eu").phase is Phase.PENDING
     after(rig, RETRY_SECONDS)
-    since = rig.hub_file().refusals[0].since
+    since = rig.refused()[0].since
     after(rig, RETRY_SECONDS + 1)
-    assert rig.hub_file().refusals[0].since == since, "it is told since when"
+    assert rig.refused()[0].since == since, "it is told since when"
     hook(rig, None)
     after(rig, RETRY_SECONDS + 1)
     assert rig.record("for-eu").phase is Phase.STARTING
     assert rig.granted("eu") == rig.manifests("eu")
     assert len(rig.granted("eu")) == 2
-    assert rig.hub_file().refusals == ()
+    assert rig.refused() == []
     assert "refuses" not in rig.page()
 
 
@@ -179,7 +179,7 @@ def test_where_placements_are_protected_nothing_new_is_placed_and_everybody_is_t
     waits = rig.record("new")
     assert (waits.phase, waits.attempts, {why.code for why in waits.waits.values()}) == (Phase.PENDING, (), {"BranchRefused"})
     assert "the remote refuses branch placements: hook declined: protected" in rig.page()
-    assert [refusal.branch for refusal in rig.hub_file().refusals] == ["placements"]
+    assert [refusal.subject for refusal in rig.refused()] == ["placements"]
     rig.tell("eu", succeeded(runs.name))
     rig.settle()
     assert (rig.record("runs").phase, rig.granted("eu"), rig.manifests("eu")) == (Phase.SUCCEEDED, [], []), "the rest goes on"

@@ -260,7 +260,7 @@ def test_a_record_that_cannot_be_read_leaves_its_job_alone_and_is_told(rig: Rig,
         rig.restart()
     result = rig.settle()[-1]
     assert any(f"jobs/{TEAM}/{JOBS[0]}.json" in trouble for trouble in result.troubles)
-    assert rig.hub_file().unread == (f"jobs/{TEAM}/{JOBS[0]}.json",)
+    assert rig.unusable() == (f"jobs/{TEAM}/{JOBS[0]}.json",)
     assert f"jobs/{TEAM}/{JOBS[0]}.json on the status branch cannot be used" in rig.page()
     rig.remove(JOBS[1])
     rig.settle()
@@ -273,7 +273,7 @@ def test_a_record_that_cannot_be_read_leaves_its_job_alone_and_is_told(rig: Rig,
     assert rig.record(JOBS[1]).phase is Phase.CANCELLED, "and the others go on"
     rig.put({f"jobs/{TEAM}/{JOBS[0]}.json": good}, "status")
     rig.settle()
-    assert (attempts(rig)[stays], rig.hub_file().unread) == (State.RUNNING, ())
+    assert (attempts(rig)[stays], rig.unusable()) == (State.RUNNING, ())
     assert "cannot be used" not in rig.page()
     assert stays in rig.granted("eu")
 

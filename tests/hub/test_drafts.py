@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.model.record import Phase
 from tests.builders import TEAM
-from tests.hub.rig import Rig
+from tests.hub.rig import Rig, two_regions
 from tests.hub.words import job_file, region_file
 
 SHARED = [{"kind": "shared", "mount_path": "/shared"}]
@@ -16,11 +16,7 @@ CLAIM = "profile: {shared_claim: fast}\n"
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
     """eu is cheaper than us."""
-    made = Rig(tmp_path)
-    made.tell("eu")
-    made.tell("us")
-    made.settle()
-    return made
+    return two_regions(tmp_path)
 
 
 def refusals(rig: Rig, job_id: str = "llm-a") -> dict[str, str]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from reconciler.hub.ledger import Corrupt, HubFile, LedgerCache, Refusal, Rejected, RejectedFile, Suspicion, read_ledger, written
+from reconciler.hub.ledger import Corrupt, HubFile, LedgerCache, Rejected, RejectedFile, Suspicion, Trouble, read_ledger, written
 from reconciler.hub.ledger import Ledger as ReadLedger
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.names import JobKey, record_path
@@ -140,7 +140,7 @@ def test_what_the_hub_must_not_forget_is_read_as_it_was_written() -> None:
     hub = HubFile(
         main="a" * 40,
         suspicion=Suspicion(main="b" * 40, kind="gone", gone=5, live=9, since=NOW),
-        refusals=(Refusal(branch="region/eu", message="no", since=NOW + timedelta(seconds=1)),),
+        troubles=(Trouble(subject="region/eu", code="BranchRefused", what="no", since=NOW + timedelta(seconds=1)),),
     )
     problem = RejectedFile(path="jobs/a/b.yaml", line=3, column=1, code="X", what="w", todo="t", since=NOW)
     branch = Branch(

@@ -221,28 +221,28 @@ def test_a_job_that_runs_and_whose_record_is_gone_is_left_alone(rig: Rig, restar
     assert rig.text("status", path) is None
     assert (rig.granted("eu"), rig.granted("us")) == ([attempt], []), "it runs where it ran, and nowhere else"
     assert f"{path} on the status branch cannot be used: it is gone; restore it: `git checkout " in rig.page()
-    assert rig.hub_file().unread == (path,)
+    assert rig.unusable() == (path,)
     rig.put({path: good}, "status")
     rig.settle()
     assert (rig.record("llm-a").phase, rig.attempt("llm-a").name) == (Phase.RUNNING, attempt)
-    assert rig.hub_file().unread == ()
+    assert rig.unusable() == ()
 
 
 def test_a_job_that_has_ended_and_whose_record_is_gone_does_not_run_again(rig: Rig) -> None:
     path = f"jobs/{TEAM}/done.json"
     good = rig.text("status", path)
     rig.put({path: None}, "status")
-    for _ in range(3):
-        rig.job("llm-a", gpus=1, description=f"{_}")
+    for number in range(3):
+        rig.job("llm-a", gpus=1, description=f"{number}")
         rig.settle()
         rig.restart()
     rig.settle()
     assert rig.text("status", path) is None
     assert "done" not in " ".join(rig.granted("eu"))
-    assert rig.hub_file().unread == (path,)
+    assert rig.unusable() == (path,)
     rig.put({path: good}, "status")
     rig.settle()
-    assert (rig.record("done").phase, rig.hub_file().unread) == (Phase.SUCCEEDED, ())
+    assert (rig.record("done").phase, rig.unusable()) == (Phase.SUCCEEDED, ())
     assert mark(rig) == rig.tip("status")
 
 

@@ -1,27 +1,26 @@
 """What a person should look at stands on the status branch: what regions say of themselves, who is silent, what is refused."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from reconciler.hub.ledger import Trouble
 from reconciler.hub.results import Ended
-from reconciler.hub.troubles import PATIENCE_SECONDS
+from reconciler.hub.troubles import PATIENCE_SECONDS, since
 from reconciler.model.grants import grants_key
 from reconciler.model.record import Phase
 from reconciler.model.report import Health
 from reconciler.ports import Transient
-from tests.hub.rig import Rig
+from tests.builders import NOW
+from tests.hub.rig import Rig, two_regions
 
 LATE = Health(code="LeaseLate", message="the lease was last renewed 130 s ago")
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
-    made = Rig(tmp_path)
-    made.tell("eu")
-    made.tell("us")
-    made.settle()
-    return made
+    return two_regions(tmp_path)
 
 
 def codes(rig: Rig) -> dict[str, str]:
@@ -83,6 +82,15 @@ def test_a_region_that_never_reported_is_told(tmp_path: Path) -> None:
     rig.clock.seconds += PATIENCE_SECONDS
     rig.cycle(Ended.PUBLISHED)
     assert codes(rig) == {"NoReport": "us"}
+
+
+def test_what_is_refused_is_told_with_when_that_began_and_in_the_words_of_now() -> None:
+    frozen, still = (Trouble(subject="region/eu", code="BranchRefused", what=what) for what in ("frozen", "still frozen"))
+    first = since([frozen], (), NOW)
+    assert first == (frozen.model_copy(update={"since": NOW}),)
+    later = NOW + timedelta(minutes=1)
+    assert since([still], first, later) == (still.model_copy(update={"since": NOW}),)
+    assert since([], first, later) == ()
 
 
 def test_several_of_a_kind_are_one_line(rig: Rig) -> None:

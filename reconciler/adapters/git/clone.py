@@ -156,7 +156,7 @@ class BareClone:
             if ancestor in ring:
                 return True
             found = [odb.read(_oid(commit)) for commit in ring if odb.exists(_oid(commit))]
-            ring = list(dict.fromkeys(parent for kind, body in found for parent in commits.parents_in(body)))[:_NEAR]
+            ring = list(dict.fromkeys(parent for _, body in found for parent in commits.parents_in(body)))[:_NEAR]
         return False
 
     def push(self, updates: Sequence[RefUpdate]) -> PushOutcome:
