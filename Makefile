@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format schemas golden docs bench pins clean
+.PHONY: help demo test e2e check format schemas golden docs bench pins clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,10 @@ demo: $(READY) ## three regions on this machine, jobs pushed to a Git repository
 
 test: check ## everything: checks, and all tests
 	TESTS=thorough $(PYTEST) -n 2 -m "slow or hypothesis"
+
+e2e: $(READY) ## against a real Kubernetes control plane, which is built from its sources the first time
+	@tests/e2e/build.sh >/dev/null
+	E2E=1 $(PYTEST) tests/e2e -q
 
 check: $(READY) ## format, lint, layers, types, fast tests: before every commit
 	$(BIN)/ruff format --check --quiet .

@@ -1,0 +1,147 @@
+"""`ports.Cluster` on a real Kubernetes API.
+
+Decides which requests a call becomes and what their answers mean to it. What is to be read or changed is the agent's.
+
+Invariants: a patch is done on exactly the object and version that it names, or not at all; a deletion only on the object that it
+names. `read` lists the pods after the workloads: whatever a workload that is seen shut had made of pods is then seen as well.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+from reconciler.adapters.kube import record
+from reconciler.adapters.kube.access import Access
+from reconciler.adapters.kube.answers import Request, blames, failure, said
+from reconciler.adapters.kube.connection import Connection
+from reconciler.adapters.kube.listing import Collection, Until, every
+from reconciler.model.names import LABEL_MANAGED, MANAGED_BY
+from reconciler.model.pods import MAIN
+from reconciler.ports import Clock, ClusterState, Conflict, KubeObject, ObjectRef, Refused, Stored, Transient
+
+OWN_NAMESPACE: Final = "gpu-reconciler"
+_RECORD: Final = "agent-record"
+_PLURALS: Final = {"Pod": ("/api/v1", "pods"), "Job": ("/apis/batch/v1", "jobs")}
+_WORKLOADS: Final = ("Job",)
+_OURS: Final = f"{LABEL_MANAGED}={MANAGED_BY}"
+_MERGE: Final = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the cluster is asked. Times in seconds."""
+
+    namespace: str = OWN_NAMESPACE
+    """The agent's own, with its record in it."""
+    page: int = 500
+    """Objects in one answer."""
+    request_seconds: float = 10.0
+    """For one request. It must fit into the margin after which the hub gives a silent region's jobs to others (30 s)."""
+    look_seconds: float = 30.0
+    """For the whole of a `read`, all pages together."""
+
+
+_DEFAULTS: Final = Settings()
+
+
+class KubeCluster:
+    """One region's API server. Safe to share between threads; holds connections, and nothing of what it has read."""
+
+    def __init__(self, access: Access, clock: Clock, settings: Settings = _DEFAULTS) -> None:
+        """Nothing is sent yet."""
+        self._connection = Connection(access, clock, settings.request_seconds)
+        self._clock = clock
+        self._settings = settings
+        self._record = record.Place(settings.namespace, _RECORD)
+
+    def read(self) -> ClusterState:
+        """All nodes, namespaces, PriorityClasses and pods, and the workloads with our label. Raises Transient or Refused."""
+        until = Until(self._clock, self._clock.monotonic() + self._settings.look_seconds)
+        nodes = self._every("/api/v1/nodes", until)
+        namespaces = self._every("/api/v1/namespaces", until)
+        priorities = self._every("/apis/scheduling.k8s.io/v1/priorityclasses", until)
+        workloads: list[KubeObject] = []
+        for kind in _WORKLOADS:
+            workloads += self._every("/".join(_PLURALS[kind]), until, _OURS)
+        return ClusterState(
+            nodes=nodes,
+            pods=self._every("/api/v1/pods", until),
+            workloads=workloads,
+            namespaces=[item["metadata"]["name"] for item in namespaces],
+            priority_values={item["metadata"]["name"]: int(item["value"]) for item in priorities},
+        )
+
+    def patch(self, target: ObjectRef, body: Mapping[str, Any]) -> ObjectRef:
+        """JSON merge patch at exactly that version; returns the new one. Raises Conflict, Refused or Transient."""
+        versions = {"uid": target.uid, "resourceVersion": target.resource_version}
+        asked = body.get("metadata") or {}
+        for name, value in versions.items():
+            if asked.get(name, value) != value:
+                raise Conflict(f'{target.kind} "{target.name}": the object has been modified; {name} differs')
+        request = Request("PATCH", _path(target), body={**body, "metadata": {**asked, **versions}}, content=_MERGE)
+        answer = self._connection.ask(request, take=(HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY))
+        if answer.code == HTTPStatus.NOT_FOUND:
+            raise Conflict(f'{target.kind} "{target.name}" with uid {target.uid} is not there any more')
+        if answer.code == HTTPStatus.UNPROCESSABLE_ENTITY:
+            # Another uid at the same version is told as a change of an immutable field, not as a conflict.
+            if blames(answer.value, "metadata.uid"):
+                raise Conflict(f"{request}: {said(answer.value)}")
+            raise failure(request, answer.code, answer.value)
+        metadata = answer.value["metadata"]
+        return ObjectRef(target.kind, target.namespace, target.name, str(metadata["uid"]), str(metadata["resourceVersion"]))
+
+    def delete(self, target: ObjectRef, grace_seconds: int | None) -> None:
+        """Delete that very object (by uid), what it owns after it; gone already is success. Raises Refused or Transient."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": target.uid}}
+        if target.kind != "Pod":
+            options["propagationPolicy"] = "Background"
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = max(grace_seconds, 0)
+        request = Request("DELETE", _path(target), body=options)
+        answer = self._connection.ask(request, take=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT))
+        if answer.code == HTTPStatus.CONFLICT and self._is_there(target):
+            raise Transient(f"{request}: {said(answer.value)}")
+
+    def log_tail(self, namespace: str, pod: str, limit: int) -> str:
+        """The last `limit` bytes that the pod's main container wrote; '' where there are none. Raises Refused or Transient.
+
+        The API's own `limitBytes` cuts the end off, not the beginning. So lines are asked for, first as many as usually suffice.
+        """
+        path = _path(ObjectRef("Pod", namespace, pod, "", ""))
+        found = self._connection.ask(Request("GET", path), take=(HTTPStatus.NOT_FOUND,))
+        if found.code == HTTPStatus.NOT_FOUND or limit <= 0:
+            return ""
+        names = [container["name"] for container in found.value["spec"]["containers"]]
+        tail = b""
+        for lines in (limit // 32 + 1, limit + 1):
+            query = {"container": MAIN if MAIN in names else names[0], "tailLines": str(lines)}
+            # 400: the container has not started.
+            taken = (HTTPStatus.NOT_FOUND, HTTPStatus.BAD_REQUEST)
+            tail = self._connection.tail(Request("GET", f"{path}/log", query), limit, taken) or b""
+            if len(tail) >= limit or tail.count(b"\n") < lines:
+                break
+        return tail.decode(errors="replace")
+
+    def read_record(self) -> Stored | None:
+        """The agent's record and its version. Raises Refused or Transient."""
+        return record.read(self._connection, self._record)
+
+    def write_record(self, body: bytes, *, expect: str | None) -> str:
+        """Replace the record by compare-and-swap; returns its new version. Raises Conflict, Refused or Transient."""
+        return record.write(self._connection, self._record, body, expect)
+
+    def _every(self, path: str, until: Until, label: str = "") -> Sequence[KubeObject]:
+        return every(self._connection, Collection(path, self._settings.page, label), until)
+
+    def _is_there(self, target: ObjectRef) -> bool:
+        found = self._connection.ask(Request("GET", _path(target)), take=(HTTPStatus.NOT_FOUND,))
+        return found.code != HTTPStatus.NOT_FOUND and found.value["metadata"]["uid"] == target.uid
+
+
+def _path(target: ObjectRef) -> str:
+    if target.kind not in _PLURALS:
+        raise Refused(f"{target.kind} is no kind that the agent changes; it knows {', '.join(sorted(_PLURALS))}")
+    root, plural = _PLURALS[target.kind]
+    return f"{root}/namespaces/{quote(target.namespace, safe='')}/{plural}/{quote(target.name, safe='')}"
