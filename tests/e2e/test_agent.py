@@ -162,7 +162,7 @@ def test_a_withdrawn_attempt_is_stopped_while_no_controller_works(
     try:
         region.grant([])
         stopped = region.when(lambda said: said.stopped)
-        assert [pod.phase for pod in stopped.pods if pod.phase == "Running"] == []
+        assert ([pod.phase for pod in stopped.pods], team.phases()) == (["Failed"], ["Failed"]), "its finalizer keeps it listed"
         job = team.job(NAME)
         assert (job["spec"]["suspend"], job["metadata"]["annotations"][ANNOTATION_CLOSED]) == (True, "true")
     finally:

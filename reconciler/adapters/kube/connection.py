@@ -97,7 +97,8 @@ class Connection:
 
     def _chunks(self, request: Request, response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
         until = self._clock.monotonic() + self._seconds
-        for chunk in response.stream(_CHUNK_BYTES):
+        # Whatever has come, not a whole chunk: one that comes byte by byte must not outlast the time.
+        while chunk := response.read1(_CHUNK_BYTES):
             yield chunk
             if self._clock.monotonic() > until:
                 raise Transient(f"{request}: the answer was not complete after {self._seconds:g} s")
@@ -126,11 +127,11 @@ def _pool_of(access: Access) -> urllib3.HTTPSConnectionPool:
 
 
 def _decoded(body: bytes, code: int, request: Request) -> Any:
+    """The JSON object of an answer; of a failure also its plain text, as a proxy may write it."""
     try:
-        return json.loads(body)
-    except ValueError as error:
-        if code >= HTTPStatus.MULTIPLE_CHOICES:
-            return body[:_CHUNK_BYTES].decode(errors="replace")
-        raise Transient(
-            f"{request}: the answer is not JSON ({error}); something between here and the API server cut it"
-        ) from error
+        value = json.loads(body)
+    except ValueError:
+        value = body.decode(errors="replace")
+    if code < HTTPStatus.MULTIPLE_CHOICES and not isinstance(value, dict):
+        raise Transient(f"{request}: the answer is no JSON object; something between here and the API server cut it")
+    return value

@@ -63,16 +63,18 @@ def _all_pages(connection: Connection, wanted: Collection, until: Until) -> list
         answer = connection.ask(Request("GET", wanted.path, query), take=(HTTPStatus.GONE,))
         if answer.code == HTTPStatus.GONE:
             return None
-        found += _items(answer.value)
+        found += _items(wanted, answer.value)
         following = (answer.value.get("metadata") or {}).get("continue")
         if not following:
             return found
         query["continue"] = following
 
 
-def _items(page: dict[str, Any]) -> list[KubeObject]:
-    named = {"apiVersion": page["apiVersion"], "kind": page["kind"].removesuffix("List")}
-    items = page.get("items") or []
+def _items(wanted: Collection, page: dict[str, Any]) -> list[KubeObject]:
+    kind, version, items = (page.get(name) for name in ("kind", "apiVersion", "items"))
+    if not str(kind).endswith("List") or not isinstance(items, list):
+        raise Transient(f"{wanted.path}: the answer is {kind}, not a list; something else answers for the API server")
+    named = {"apiVersion": version, "kind": str(kind).removesuffix("List")}
     for item in items:
         item["metadata"].pop("managedFields", None)
     return [{**named, **item} for item in items]
