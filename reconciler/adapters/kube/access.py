@@ -58,10 +58,12 @@ class Access:
     """What the server's certificate must be made out to, where that is not the host of its address."""
 
     def __post_init__(self) -> None:
-        """Raises Refused for an address that is not https."""
+        """Raises Refused for an address that is not https, and for half of a certificate and key."""
         parts = urlsplit(self.server)
         if parts.scheme != "https" or not parts.hostname:
             raise Refused(f"the API server's address {self.server!r} is not of the form https://host:port; correct it")
+        if (self.certificate is None) != (self.key is None):
+            raise Refused(f"for {self.server} there is a client certificate or its key, not both; name the other as well")
 
 
 def in_cluster(environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Access:

@@ -3,8 +3,10 @@
 Decides how long a request may take, when connections are made anew and what a broken one means; what an answer means stands
 in answers.py. Nothing is ever sent twice: whoever asked observes again and decides anew.
 
-Invariants: a request that was given up here is not done later there (the server got the same time-out with it, plus the time
-that the request took to arrive); no redirection is followed, for it would carry our token elsewhere.
+Invariant: no redirection is followed, for it would carry our token elsewhere.
+
+The server gets the same time-out with each request, so that what it has begun is not done long after it was given up here. One
+that lies unread before a server that hangs may still be done when that wakes; therefore every change names the version it is for.
 """
 
 import json

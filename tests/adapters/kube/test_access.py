@@ -53,6 +53,8 @@ REFUSED = {
     "a program for the credential": ({}, {"exec": {"command": "x"}}, "exec is not supported; name a tokenFile"),
     "a password": ({}, {"username": "u", "password": "p"}, "username is not supported"),
     "somebody else": ({}, {"as": "admin"}, "as is not supported"),
+    "a certificate without its key": ({}, {"client-certificate": "c.crt"}, "not both; name the other"),
+    "a key without its certificate": ({}, {"client-key-data": "a2V5"}, "not both; name the other"),
     "no TLS": ({"server": "http://api.example.com"}, {}, "not of the form https://host:port"),
     "no server": ({"server": ""}, {}, "not of the form https://host:port"),
     "data that is not base64": ({"certificate-authority-data": "#"}, {}, "certificate-authority-data is not base64"),
