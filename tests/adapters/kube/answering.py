@@ -28,7 +28,7 @@ Raw = Callable[[ssl.SSLSocket], None]
 """Writes an answer, or less than one, onto the connection."""
 
 
-def http(code: int, body: Any, *, more: int = 0, headers: str = "") -> Raw:
+def http(code: int, body: Any, *, more: int = 0, headers: str = "Connection: close\r\n") -> Raw:
     """An answer with a JSON body (or a text); `more` bytes are promised that do not come."""
     payload = (body if isinstance(body, str) else json.dumps(body)).encode()
     head = f"HTTP/1.1 {code} Words\r\nContent-Length: {len(payload) + more}\r\n{headers}\r\n"
@@ -69,6 +69,8 @@ class Server:
     access: Access
     answers: list[Raw] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    closed: int = 0
+    """Connections that are closed by now."""
 
     def cluster(self, **settings: Any) -> KubeCluster:
         """The cluster behind it."""
@@ -104,7 +106,8 @@ def _serve(listening: socket.socket, tls: ssl.SSLContext, server: Server) -> Non
                     server.asked.append(_request(connection))
                     server.answers.pop(0)(connection)
             except OSError:
-                continue
+                pass
+        server.closed += 1
 
 
 def _request(connection: ssl.SSLSocket) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from reconciler.ports import Conflict, ObjectRef, Refused, Transient
 from tests.adapters.kube.answering import Raw, Server, answering, drip, hang_up, http, page, status
+from tests.waiting import until
 
 JOB = ObjectRef("Job", "team", "train", "u1", "7")
 NEW = {"metadata": {"name": "train", "uid": "u1", "resourceVersion": "8"}}
@@ -131,9 +132,10 @@ def test_a_list_that_is_none(server: Server) -> None:
 
 
 def test_a_connection_that_was_closed_meanwhile_is_made_anew(server: Server) -> None:
-    server.answers = [http(200, NEW), http(200, NEW)]
+    server.answers = [http(200, NEW, headers=""), http(200, NEW)]
     cluster = server.cluster()
     cluster.patch(JOB, {})
+    until(lambda: server.closed)
     cluster.patch(JOB, {})
     assert len(server.asked) == 2
 
