@@ -54,7 +54,7 @@ bench: $(READY) ## figures against design goals, with the machine's load beside 
 	$(BIN)/python -m tests.bench
 
 pins: ## solve the pins anew (needs uv)
-	uv pip compile --quiet --upgrade --no-header --no-annotate --python-version 3.11 pyproject.toml --group dev -o requirements/constraints.txt
+	uv pip compile --quiet --upgrade --no-header --no-annotate --python-version 3.11 pyproject.toml --all-extras --group dev -o requirements/constraints.txt
 
 clean: ## forget what was set up
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

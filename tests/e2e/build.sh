@@ -1,36 +1,86 @@
 #!/usr/bin/env bash
-# Builds kubestack (etcd, kube-apiserver, controller-manager, scheduler, kwok and kubectl in one program) from its Go modules and
-# prints the folder that holds it. Kept outside the checkout under a key of what it is made from, so it is built once.
-# Cold: 8 to 20 minutes, 2.5 GiB of memory, 3 GB of Go's build cache. Needs Go and a module proxy.
+# build.sh [kubestack|flux|argocd|gitea|s3|kueue ...]
+# Builds the real programs that the end-to-end tests drive, from their Go modules, and prints one folder a part: where its programs are.
+# Kept outside the checkout under a key of what they are made from, so each is built once. All together, cold: 20 to 40 minutes on two
+# cores, 2.5 GiB of memory, 1.4 GB of downloads, 10 GB of Go's caches. Needs Go and a module proxy; Gitea needs gcc as well.
 set -euo pipefail
-cd "$(dirname "$0")/kubestack"
-command -v go >/dev/null || { echo "Go is needed to build the control plane for the end-to-end tests" >&2; exit 1; }
-version=$(sed -n 's|^\tk8s.io/kubernetes v||p' go.mod)
-key=$(cat go.mod go.sum ./*.go ../build.sh <(go env GOVERSION GOARCH) | sha256sum | cut -c1-16)
-folder=${XDG_CACHE_HOME:-$HOME/.cache}/gpu-reconciler/e2e/$key
-if [ ! -x "$folder/kubestack" ]; then
-    mkdir -p "$folder"
-    exec 9>"$folder/lock"
-    flock 9  # two runs build it once
-fi
-if [ ! -x "$folder/kubestack" ]; then
-    export GOFLAGS="-mod=readonly -buildvcs=false" CGO_ENABLED=0
-    total=$(go list -deps . | wc -l)
-    stamp=k8s.io/component-base/version
-    # Unstamped, the server names a version that clients cannot parse.
-    flags="-s -w -X $stamp.gitVersion=v$version -X $stamp.gitMajor=${version%%.*} -X $stamp.gitMinor=$(cut -d. -f2 <<<"$version")"
-    flags+=" -X $stamp.gitCommit=e2e -X $stamp.buildDate=1970-01-01T00:00:00Z"
-    echo "building Kubernetes $version: $total packages, 8 to 20 minutes the first time" >&2
-    { nice -n 15 go build -v -trimpath -ldflags "$flags" -o "$folder/kubestack.part" . 2>&1 || echo "failed: go build"; } |
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpu-reconciler/e2e
+command -v go >/dev/null || { echo "Go is needed to build the programs for the end-to-end tests" >&2; exit 1; }
+
+# Argo CD asks for a newer Go than the others; the go command fetches it as a module.
+toolchain() { if [ "$1" = argocd ]; then echo go1.27.3; else go env GOTOOLCHAIN; fi; }
+version() { sed -n "s|^\(require \)\?\t*$1 v\([^ ]*\).*|\2|p" go.mod | head -1; }
+module() { go list -m -f '{{.Dir}}' "$1"; }
+
+compile() { # PROGRAM PACKAGE [flags of go build]: one program, with a line of progress every hundred packages
+    local program=$1 package=$2 line count=0
+    shift 2
+    { nice -n 15 go build -v -trimpath "$@" -o "$folder/$program.part" "$package" 2>&1 || echo "failed: go build of $program"; } |
         while IFS= read -r line; do
             case $line in
                 *" "* | *:*) echo "$line" ;;
-                *) count=$((${count:-0} + 1)); [ $((count % 100)) -ne 0 ] || echo "  $count packages of at most $total after $SECONDS s" ;;
+                *) count=$((count + 1)); [ $((count % 200)) -ne 0 ] || echo "  $part: $count packages after $SECONDS s" ;;
             esac
         done >&2
-    [ -f "$folder/kubestack.part" ] || { echo "kubestack was not built; see above" >&2; exit 1; }
-    mv "$folder/kubestack.part" "$folder/kubestack"
+    [ -f "$folder/$program.part" ] || { echo "$program was not built; see above" >&2; exit 1; }
+    mv "$folder/$program.part" "$folder/$program"
+}
+
+build_kubestack() {
+    local number stamp=k8s.io/component-base/version flags
+    number=$(version k8s.io/kubernetes)
+    # Unstamped, the server names a version that clients cannot parse.
+    flags="-s -w -X $stamp.gitVersion=v$number -X $stamp.gitMajor=${number%%.*} -X $stamp.gitMinor=$(cut -d. -f2 <<<"$number")"
+    compile kubestack . -ldflags "$flags -X $stamp.gitCommit=e2e -X $stamp.buildDate=1970-01-01T00:00:00Z"
     ln -sf kubestack "$folder/kubectl"
-    echo "built in $SECONDS s" >&2
-fi
-echo "$folder"
+}
+build_flux() {
+    local controller
+    for controller in source-controller kustomize-controller; do
+        compile $controller github.com/fluxcd/$controller -ldflags "-s -w"
+        mkdir -p "$folder/crds"
+        install -m644 "$(module github.com/fluxcd/$controller)"/config/crd/bases/*.yaml "$folder/crds/"
+    done
+}
+build_argocd() {
+    compile argocd github.com/argoproj/argo-cd/v3/cmd -ldflags "-s -w"
+    mkdir -p "$folder/crds"
+    install -m644 "$(module github.com/argoproj/argo-cd/v3)"/manifests/crds/*-crd.yaml "$folder/crds/"
+    install -m755 "$(module github.com/argoproj/argo-cd/v3)"/hack/git-verify-wrapper.sh "$folder/"
+}
+build_gitea() {
+    CGO_ENABLED=1 compile gitea code.gitea.io/gitea -tags "sqlite sqlite_unlock_notify" -ldflags "-s -w -X main.Version=$(version code.gitea.io/gitea)"
+    # What it serves besides: read in place elsewhere, but a module folder may be cleaned away.
+    mkdir -p "$folder/static"
+    cp -r --no-preserve=mode "$(module code.gitea.io/gitea)"/{templates,options,public} "$folder/static/"
+}
+build_s3() { compile versitygw github.com/versity/versitygw/cmd/versitygw -ldflags "-s -w"; }
+build_kueue() {
+    compile kueue sigs.k8s.io/kueue/cmd/kueue -ldflags "-s -w"
+    mkdir -p "$folder/config"
+    cp -r --no-preserve=mode "$(module sigs.k8s.io/kueue)"/config/components/{crd,webhook} "$folder/config/"
+}
+
+for part in "${@:-kubestack flux argocd gitea s3 kueue}"; do for part in $part; do
+    cd "$here/parts/$part"
+    export GOTOOLCHAIN
+    GOTOOLCHAIN=$(toolchain "$part")
+    export GOFLAGS="-mod=mod -buildvcs=false" CGO_ENABLED=0
+    key=$(cat ./* "$here/build.sh" <(echo "$GOTOOLCHAIN"; GOTOOLCHAIN=local go env GOVERSION GOARCH) | sha256sum | cut -c1-16)
+    folder=$cache/$part-$key
+    if [ ! -e "$folder/.built" ]; then
+        mkdir -p "$folder"
+        exec 9>"$folder/lock"
+        flock 9 # two runs build it once
+        if [ ! -e "$folder/.built" ]; then
+            echo "building $part (once; minutes)" >&2
+            started=$SECONDS
+            "build_$part"
+            touch "$folder/.built"
+            echo "built $part in $((SECONDS - started)) s" >&2
+        fi
+        exec 9>&-
+    fi
+    echo "$folder"
+done; done
