@@ -230,10 +230,12 @@ class Cluster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SyncState:
-    """What a region's sync engine says: the commit it has applied, and what it could not apply, by file or object."""
+    """What a region's sync engine says: the commit it has applied, and what it could not apply."""
 
     commit: str | None
     errors: Mapping[str, str]
+    """Its words by what they are about: a file (`manifests/<namespace>/<name>.yaml`, or the end of such a path), an object
+    (`<Kind>/<namespace>/<name>`), or anything else where they blame no manifest."""
     objects: frozenset[tuple[str, str]]
     """(namespace, name) of the workloads that the applied commit holds; anything else of ours is left over."""
 

@@ -114,9 +114,9 @@ def _seen(record: JobRecord, world: World) -> Seen:
 
 
 def _refused(team: str, attempt: Attempt, errors: Mapping[str, str]) -> str | None:
-    """What the sync engine says against the attempt's manifest, which it names by file or by object."""
-    path = manifest_path(team, attempt.name)
-    return next((said for where, said in errors.items() if path.endswith(where) or attempt.name in where), None)
+    """What the sync engine says against the attempt's manifest. It names the file, by more or less of its path, or the object."""
+    path, of_object = f"/{manifest_path(team, attempt.name)}", f"/{team}/{attempt.name}"
+    return next((said for where, said in errors.items() if path.endswith(f"/{where}") or where.endswith(of_object)), None)
 
 
 def _reviewed(record: JobRecord, world: World, index: Index, now: datetime) -> JobRecord:

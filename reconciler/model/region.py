@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from reconciler.model.base import END, EnvName, LabelKey, LabelValue, Line, Many, Model, Name, Quantity, Text, Uri, Usd
+from reconciler.model.base import END, EnvName, Image, LabelKey, LabelValue, Line, Many, Model, Name, Quantity, Text, Uri, Usd
 from reconciler.model.job_parts import GpuModelName, JsonObject, WorkloadKind
 
 ResourceName = Annotated[str, StringConstraints(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,62}" + END)]
@@ -77,6 +77,8 @@ class Profile(Model):
     """Queues of jobs, and what they are called here."""
     secrets: dict[Name, Name] = Field(default_factory=dict)
     """Secrets of jobs, and what they are called here; a name not listed keeps itself."""
+    stage_image: Image | None = None
+    """The image with the `reconciler` command, for the steps that bring data; left out: the one of the hub's release."""
     image_pull_secrets: Many[Name] = ()
     """Secrets that pull images, by their names here."""
     shared_claim: Name | None = None

@@ -39,10 +39,11 @@ def steps(rendering: Rendering, main: Container) -> list[Container]:
 
 def _staging(rendering: Rendering, main: Container, name: str, arguments: tuple[str, ...]) -> Container:
     asked = main["resources"]
+    image = rendering.region.profile.stage_image or rendering.stage_image
     elsewhere = [mount for mount in main.get("volumeMounts", ()) if not is_of_the_program(mount["name"])]
     return {
         "name": name,
-        "image": through_mirror(rendering.stage_image, rendering.region.registry_mirror),
+        "image": through_mirror(image, rendering.region.registry_mirror),
         "command": ["reconciler", "stage", *map(literal, arguments)],
         "env": _opening(rendering, arguments[1:]),
         "resources": {kind: _without_devices(amounts) for kind, amounts in asked.items() if kind in {"requests", "limits"}},

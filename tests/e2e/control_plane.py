@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ HERE = Path(__file__).parent
 _SECONDS = 60.0
 
 
-def binaries() -> Path:
-    """The folder with the control plane's programs, built where they are missing."""
-    return Path(subprocess.run([HERE / "build.sh"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+@cache
+def built(part: str) -> Path:
+    """The folder with a part's programs (`kubestack`, `flux`, `argocd`, `gitea`, `s3`, `kueue`), built where they are missing."""
+    return Path(subprocess.run([HERE / "build.sh", part], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 class ControlPlane:
@@ -202,7 +204,7 @@ class ControlPlane:
 @contextmanager
 def region(folder: Path, name: str = "eu") -> Iterator[ControlPlane]:
     """A control plane that is up, and down again afterwards."""
-    plane = ControlPlane(folder, binaries(), name)
+    plane = ControlPlane(folder, built("kubestack"), name)
     try:
         plane.start()
         yield plane

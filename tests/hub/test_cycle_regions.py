@@ -419,12 +419,21 @@ def test_an_agent_that_starts_anew_goes_on_and_nothing_is_started_twice(rig: Rig
     assert starts(rig) == [before.name]
 
 
-def test_a_manifest_that_the_engine_refuses_ends_its_attempt_and_blocks_nobody(told: Rig) -> None:
+@pytest.mark.parametrize(
+    "named",
+    {
+        "by its path": f"manifests/{TEAM}/{{}}.yaml",
+        "by its file's name alone": "{}.yaml",
+        "as an object": f"Job/{TEAM}/{{}}",
+    }.values(),
+)
+def test_a_manifest_that_the_engine_refuses_ends_its_attempt_and_blocks_nobody(told: Rig, named: str) -> None:
     told.job(allowed_regions=["eu"])
     told.job("other", gpus=1, allowed_regions=["eu"])
     told.settle()
     bad, good = told.attempt(), told.attempt("other")
-    error = {f"manifests/{TEAM}/{bad.name}.yaml": "Job in version v1 cannot be handled: unknown field x"}
+    others = {f"Job/another-team/{good.name}": "denied", f"Job/{TEAM}/{good.name}0": "denied", good.name: "denied"}
+    error = {named.format(bad.name): "Job in version v1 cannot be handled: unknown field x", **others}
     told.tell("eu", running(good.name), sync_errors=error)
     told.settle()
     assert (told.record().phase, told.attempt().final) == (Phase.STOPPING, True)

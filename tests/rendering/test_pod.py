@@ -172,6 +172,12 @@ def test_a_first_attempt_is_not_seeded_and_a_plain_job_has_no_steps() -> None:
     assert list(steps_of(rendering(job(dataset="s3://d/")))) == []
 
 
+def test_a_region_may_name_its_own_image_of_the_steps() -> None:
+    where = region(EFA, profile={"stage_image": "reg.example.com/lab/reconciler:2.0"})
+    seed = steps_of(rendering(EVERY_STEP, where, number=2, seeded_from="s3://ckpt/x/a1/"))["seed-checkpoint"]
+    assert seed["image"] == "mirror.us.example.com:5000/lab/reconciler:2.0"
+
+
 def test_the_regions_store_is_opened_at_its_address() -> None:
     store = {"url": "s3://store/pre", "endpoint": "http://store.example.com:9000", "location": "lab"}
     spec = job(checkpoint_path="s3://store/ckpt/")
