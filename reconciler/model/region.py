@@ -102,6 +102,17 @@ class StoreAddress(Model):
     """The S3 region name, where the store wants one."""
 
 
+class Receiver(Model):
+    """Where the region's sync engine hears of pushes, if the hub can reach it: Flux's Receiver of type `generic-hmac`, or Argo
+    CD's `/api/webhook`. Only a short cut: the region's agent tells its engine as well, from inside.
+    """
+
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/@]+(/[^\s]*)?" + END)]
+    """Its whole address."""
+    secret_env: EnvName = "RECONCILER_RECEIVER_SECRET"
+    """The variable of the hub's environment that holds the secret shared with it."""
+
+
 class Region(Model):
     """One region: a Kubernetes cluster with its object store, registry mirror, prices and rules."""
 
@@ -125,6 +136,8 @@ class Region(Model):
     """Kinds of workload that are installed."""
     sync_engine: Literal["flux", "argocd", "local"] = "flux"
     """What applies the region's branch."""
+    receiver: Receiver | None = None
+    """Where that hears of pushes; left out: from the region's agent, and by looking."""
     profile: Profile = Profile()
     """How what jobs ask for is done here."""
     overlay_allowed: Many[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z.]{0,200}" + END)]] = ()

@@ -1,0 +1,144 @@
+"""Calls to receivers, against a server that checks their signatures as Flux and Argo CD do."""
+
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from reconciler.adapters.receivers import ReceiverCalls
+from reconciler.model.region import Region
+from reconciler.ports import Moved
+from tests.waiting import until
+
+SECRET, VARIABLE = "s3cret-of-eu", "RECEIVER_EU"
+REPO = "https://git.example.com/ml/jobs.git"
+OLD, NEW = "a" * 40, "b" * 40
+
+
+class Receiver:
+    """Takes what is signed with the secret; `answers` with any other status where it is set."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self.refused = 0
+        self.answers: int | None = None
+        self.held = threading.Event()
+        self.held.set()
+        receiver = self
+
+        class Exchange(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.held.wait(20)
+                self.send_response(receiver.judge(self.headers, body))
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the base class names it so
+                """Nothing is printed."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Exchange)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/hook/x"
+
+    def judge(self, headers: Any, body: bytes) -> int:
+        expected = "sha256=" + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+        given = headers.get("X-Hub-Signature-256") if headers.get("X-GitHub-Event") == "push" else headers.get("X-Signature")
+        if self.answers is not None:
+            return self.answers
+        if given != expected:
+            self.refused += 1
+            return 403
+        self.taken.append(json.loads(body))
+        return 200
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+    thread = threading.Thread(target=found.http.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield found
+    found.held.set()
+    found.http.shutdown()
+    found.http.server_close()
+    thread.join()
+
+
+def moved(receiver: Receiver | None, engine: str = "flux", name: str = "eu", after: str = NEW) -> Moved:
+    said = {"receiver": {"url": receiver.url, "secret_env": VARIABLE}} if receiver is not None else {}
+    return Moved(Region.model_validate({"name": name, "sync_engine": engine, **said}), OLD, after)
+
+
+def test_flux_is_told_by_a_body_that_it_can_check(receiver: Receiver) -> None:
+    ReceiverCalls(REPO, {VARIABLE: SECRET}).tell([moved(receiver)])
+    until(lambda: receiver.taken)
+    assert receiver.taken == [{"region": "eu", "branch": "region/eu", "commit": NEW}]
+
+
+def test_argocd_is_told_as_by_a_push_to_its_repository(receiver: Receiver) -> None:
+    ReceiverCalls(REPO, {VARIABLE: SECRET}).tell([moved(receiver, "argocd")])
+    until(lambda: receiver.taken)
+    (said,) = receiver.taken
+    assert (said["ref"], said["before"], said["after"]) == ("refs/heads/region/eu", OLD, NEW)
+    assert said["repository"] == {"html_url": "https://git.example.com/ml/jobs", "default_branch": "main"}
+
+
+def test_a_region_without_a_receiver_is_not_called(receiver: Receiver) -> None:
+    calls = ReceiverCalls(REPO, {VARIABLE: SECRET})
+    calls.tell([moved(None, name="us")])
+    calls.tell([moved(receiver)])
+    until(lambda: receiver.taken)
+    assert [said["region"] for said in receiver.taken] == ["eu"]
+    assert calls.troubles() == {}
+
+
+def test_a_wrong_secret_is_a_trouble_until_a_call_succeeds(receiver: Receiver) -> None:
+    environment = {VARIABLE: "another"}
+    calls = ReceiverCalls(REPO, environment)
+    calls.tell([moved(receiver)])
+    until(calls.troubles)
+    assert calls.troubles()["eu"] == f"{receiver.url} answered 403 Forbidden"
+    assert SECRET not in str(calls.troubles())
+    environment[VARIABLE] = SECRET
+    calls.tell([moved(receiver)])
+    until(lambda: not calls.troubles())
+    assert (receiver.refused, len(receiver.taken)) == (1, 1)
+
+
+def test_a_missing_secret_is_named_and_nothing_is_sent(receiver: Receiver) -> None:
+    calls = ReceiverCalls(REPO, {})
+    calls.tell([moved(receiver)])
+    until(calls.troubles)
+    assert calls.troubles()["eu"].startswith(f"{VARIABLE} is not set in the hub's environment")
+    assert (receiver.refused, receiver.taken) == (0, [])
+
+
+def test_a_redirection_is_not_followed(receiver: Receiver) -> None:
+    receiver.answers = 302
+    calls = ReceiverCalls(REPO, {VARIABLE: SECRET})
+    calls.tell([moved(receiver)])
+    until(calls.troubles)
+    assert "answered 302" in calls.troubles()["eu"]
+
+
+def test_while_one_receiver_hangs_the_caller_goes_on_and_only_the_newest_news_is_sent(receiver: Receiver) -> None:
+    receiver.held.clear()
+    calls = ReceiverCalls(REPO, {VARIABLE: SECRET})
+    for number in range(5):
+        calls.tell([moved(receiver, after=str(number) * 40)])
+    receiver.held.set()
+    until(lambda: receiver.taken and receiver.taken[-1]["commit"] == "4" * 40)
+    assert len(receiver.taken) <= 2
+
+
+def test_nobody_listening_is_a_trouble(receiver: Receiver) -> None:
+    calls = ReceiverCalls(REPO, {VARIABLE: SECRET})
+    receiver.http.server_close()
+    calls.tell([moved(receiver)])
+    until(calls.troubles)
+    assert receiver.url in calls.troubles()["eu"]
