@@ -16,10 +16,10 @@ from urllib.parse import unquote, urlsplit
 from pydantic import ValidationError
 
 from reconciler.adapters.clock import SystemClock
-from reconciler.model.policy import SETTINGS_FILE, Settings
+from reconciler.model.policy import SETTINGS_FILE, ForgeAddress, Settings
 from reconciler.model.problem import Invalid
 from reconciler.model.region import StoreAddress
-from reconciler.ports import EntryKind, GitRepository, ObjectStore, Refused
+from reconciler.ports import EntryKind, Forge, GitRepository, ObjectStore, Refused
 
 if TYPE_CHECKING:
     from reconciler.adapters.git import BareClone
@@ -114,6 +114,7 @@ def hub_loop(
     """A hub over a repository, ready to run. Raises Transient and Refused where repository or store cannot be used."""
     from reconciler.adapters.documents import reader
     from reconciler.hub.cycle import Hub
+    from reconciler.hub.forge_loop import ForgeLoop
     from reconciler.hub.loop import HubLoop
     from reconciler.hub.results import HubOptions
 
@@ -121,7 +122,23 @@ def hub_loop(
     chosen = options(HubOptions(holder=new_holder(), repo_url=without_credentials(url), stage_image=STAGE_IMAGE))
     store = store_for(git, chosen.main, store_url)
     clock = SystemClock()
-    return HubLoop(Hub(git, store, reader, clock, chosen), clock, git.maintain)
+    hub = Hub(git, store, reader, clock, chosen)
+    # A clone of its own: what strangers ask to merge never comes into the hub's, and neither waits for the other.
+    beside = ForgeLoop(hub.board, open_repository(url, folder.with_name(f"{folder.name}-pulls")), reader, _forges(url), clock)
+    loop = HubLoop(hub, clock, git.maintain, [beside])
+    hub.board.on_heard = loop.wakeups.wake
+    return loop
+
+
+def _forges(url: str) -> Callable[[ForgeAddress], Forge]:
+    """Opens forges for the repository at `url`, with tokens from the environment."""
+
+    def open_one(address: ForgeAddress) -> Forge:
+        from reconciler.adapters.forges import open_forge
+
+        return open_forge(address, url, os.environ)
+
+    return open_one
 
 
 def set_up_log() -> None:
@@ -142,7 +159,7 @@ def hub_server(loop: "HubLoop", webhook_secrets: Sequence[str], host: str, port:
     """Webhooks and /healthz of a hub's loop, ready to be started."""
     from reconciler.adapters.webhooks import WebServer, application
 
-    return WebServer(application(webhook_secrets, loop.wakeups.wake, lambda: health_of(loop)), host, port)
+    return WebServer(application(webhook_secrets, loop.wakeups.wake, lambda: health_of(loop), loop.tell), host, port)
 
 
 def health_of(loop: "HubLoop", stale_seconds: float = 120.0) -> tuple[bool, dict[str, Any]]:

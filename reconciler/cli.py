@@ -193,23 +193,47 @@ def hub(
 
 
 @app.command()
-def agent(
+def agent(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     region: Annotated[str, typer.Argument(metavar="REGION", help="As declared in regions/REGION.yaml.")],
-    folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where the region keeps its objects and logs.")],
-    repo: Repo = None,
-    store: Store = None,
-    image: Annotated[
-        list[str] | None, typer.Option("--image", metavar="PATTERN", help="Images that can be pulled here; else all.")
+    engine: Annotated[
+        Literal["flux", "argocd"] | None, typer.Option("--engine", help="Serve a cluster, which this engine syncs.")
     ] = None,
+    store: Store = None,
     look: Annotated[
-        float, typer.Option("--look", metavar="SECONDS", min=0.1, max=60, help="How often it looks at its cluster.")
-    ] = 1.0,
+        float | None, typer.Option("--look", metavar="SECONDS", min=0.1, max=60, help="How often it looks at its cluster.")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="With --engine; else as a pod of the cluster.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig; else its current one.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Answer /healthz and /readyz there.")
+    ] = None,
+    gpu_resource: Annotated[str, typer.Option("--gpu-resource", metavar="NAME", help="What counts GPUs.")] = "nvidia.com/gpu",
+    gpu_label: Annotated[
+        str, typer.Option("--gpu-label", metavar="KEY", help="The node label that names the GPU's model.")
+    ] = "nvidia.com/gpu.product",
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", metavar="DIR", help="Without --engine: where the region keeps its objects and logs."),
+    ] = None,
+    repo: Repo = None,
+    image: Annotated[
+        list[str] | None, typer.Option("--image", metavar="PATTERN", help="Images that can be pulled on this machine; else all.")
+    ] = None,
 ) -> None:
-    """Run a region on this machine, with its agent, until SIGTERM: programs run as local processes, GPUs are counted."""
-    from reconciler.commands.agent import agent as run
-    from reconciler.commands.repository import chosen
+    """Run a region's agent until SIGTERM: of a cluster with --engine; else of a region on this machine, where programs are local
+    processes and GPUs are only counted."""
+    from reconciler.agent.nodes import NodeRules
+    from reconciler.commands import agent as verb
 
-    run(chosen(repo), region, folder, store, image or [], look)
+    if engine is None:
+        verb.agent(region, store, look, verb.Local(repo, folder, image or []))
+        return
+    nodes = NodeRules(gpu_resource=gpu_resource, gpu_label=gpu_label)
+    verb.agent_in_cluster(region, store, look, verb.InCluster(engine, kubeconfig, context, listen, nodes))
 
 
 @app.command()
@@ -244,6 +268,55 @@ def dataset(
     from reconciler.commands.stage import dataset as run
 
     run(source, target)
+
+
+@app.command()
+def bootstrap(  # noqa: PLR0913 - a verb's options are its arguments
+    region: Annotated[str, typer.Argument(metavar="REGION", help="As declared in regions/REGION.yaml.")],
+    *,
+    engine: Annotated[
+        Literal["flux", "argocd"] | None, typer.Option("--engine", help="The region's sync engine; else as its file says.")
+    ] = None,
+    repo: Repo = None,
+    store: Store = None,
+    image: Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="The agent's; it has this command.")] = None,
+    namespace: Annotated[
+        list[str] | None, typer.Option("--namespace", metavar="NAME", help="For jobs, besides those of main's teams.")
+    ] = None,
+    public: Annotated[bool, typer.Option("--public", help="The repository is read without credentials.")] = False,
+    receiver: Annotated[bool, typer.Option("--receiver", help="Also what lets a hub announce pushes from outside.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write files there; else all is printed.")] = None,
+) -> None:
+    """Print what a region's cluster needs: namespaces, the agent with its rights, the sync engine's objects."""
+    from reconciler.commands import bootstrap as verb
+    from reconciler.commands.repository import chosen
+
+    asked = verb.Asked(region, chosen(repo), engine, store, image, namespace or (), public=public, receiver=receiver)
+    verb.bootstrap(asked, out)
+
+
+@app.command()
+def doctor(  # noqa: PLR0913 - a verb's options are its arguments
+    region: Annotated[str, typer.Argument(metavar="REGION", help="As declared in regions/REGION.yaml.")],
+    *,
+    engine: Annotated[
+        Literal["flux", "argocd"] | None, typer.Option("--engine", help="The region's sync engine; else as its file says.")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="Else KUBECONFIG, or in a pod its own account.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig; else its current one.")
+    ] = None,
+    repo: Repo = None,
+    store: Store = None,
+    json: AsJson = False,
+) -> None:
+    """Find what would go wrong in a region's cluster, and say how it is mended; exit code 1 if anything is."""
+    from reconciler.commands import doctor as verb
+    from reconciler.commands.repository import chosen
+
+    verb.doctor(verb.Asked(region, chosen(repo), engine, store, kubeconfig, context), json=json)
 
 
 @app.command()

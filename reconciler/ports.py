@@ -174,6 +174,13 @@ class GitRepository(Protocol):
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
         """Whether `ancestor` is reachable from `descendant`; False where either is not here any more."""
 
+    def fetch_ref(self, ref: str) -> str:
+        """Bring one ref of the remote that is no branch here, by its full name, and return its commit. It may hold anything:
+        whoever can ask for a merge has written it. Raises Transient or Refused."""
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """A best common ancestor of two commits; None where they have none."""
+
     def push(self, updates: Sequence[RefUpdate]) -> PushOutcome:
         """Move all branches or none, each only from its `old`. Raises Transient where the outcome is not known."""
 
@@ -200,13 +207,22 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """One read of the API server itself (never of a cache): all nodes and pods, and the workloads that carry our label."""
+    """One look at a region: all nodes and pods, and the workloads that carry our label, with the fields that the agent reads.
+
+    The workloads, and after them the pods that carry our label, come from the API server itself, never from a cache. What is
+    not ours may be as old as a cluster's settings allow.
+    """
 
     nodes: Sequence[KubeObject]
     pods: Sequence[KubeObject]
     workloads: Sequence[KubeObject]
     namespaces: Sequence[str]
     priority_values: Mapping[str, int]
+    troubles: Sequence[str] = ()
+    """What a person should know of how this was read: a watch that does not work, and the like."""
+    admissions: Sequence[KubeObject] | None = None
+    """Kueue's Workloads, which it makes of what carries its queue label; None where there is no Kueue. They may be a little old:
+    every request about one names the version that it is for."""
 
 
 class Cluster(Protocol):
@@ -215,13 +231,17 @@ class Cluster(Protocol):
     def read(self) -> ClusterState: ...
 
     def patch(self, target: ObjectRef, body: Mapping[str, Any]) -> ObjectRef:
-        """JSON merge patch at exactly that version; returns the new one. Raises Conflict."""
+        """JSON merge patch at exactly that version; returns the new one. A body of `status` alone is for the object's status
+        subresource. Raises Conflict."""
 
     def delete(self, target: ObjectRef, grace_seconds: int | None) -> None:
         """Delete that very object (by uid); gone already is success. None leaves the object's own grace."""
 
     def log_tail(self, namespace: str, pod: str, limit: int) -> str:
         """The last `limit` bytes that the pod's main container wrote; '' where there are none."""
+
+    def complaints(self, target: ObjectRef, limit: int) -> Sequence[str]:
+        """What the cluster's controllers complained of about that very object lately, newest first: `Reason: message`."""
 
     def read_record(self) -> Stored | None:
         """What this agent must not forget, kept in the region's own Kubernetes (a ConfigMap)."""
@@ -272,3 +292,78 @@ class Receivers(Protocol):
 
 Wake = Callable[[], None]
 """Asks a loop to look again soon. Carries nothing: the loop reads the state (level, not edge)."""
+
+
+# ---- a forge ------------------------------------------------------------------------------------------------------
+
+
+class PullState(Enum):
+    """Where a pull request is."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    MERGED = "merged"
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A pull request (on GitLab: merge request). All text in it may be written by strangers."""
+
+    number: int
+    head: str | None
+    """Its branch; None where that is not in this repository: a fork, or no branch at all."""
+    commit: str
+    """What it asks to merge, as the forge knows it; of one that is over, some forges tell what the branch has become."""
+    base: str
+    title: str
+    body: str
+    state: PullState
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """Who said yes to a pull request, by their account names: reviewers whose approval stands, and who merged it."""
+
+    approved_by: tuple[str, ...]
+    merged_by: str | None
+
+
+class Verdict(Enum):
+    """What a commit status says."""
+
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILURE = "failure"
+
+
+class Forge(Protocol):
+    """One repository on a forge. Every call raises Transient or Refused, and may be repeated."""
+
+    def open_pulls(self) -> Sequence[Pull]:
+        """All that are open."""
+
+    def ended_pulls(self, base: str, since: datetime) -> Sequence[Pull]:
+        """Those into `base` that are closed or merged and were changed at `since` or after, newest first."""
+
+    def open(self, head: str, base: str, title: str, body: str) -> int:
+        """Open one between two branches of this repository; its number. Raises Conflict where one is open already."""
+
+    def update(self, number: int, title: str, body: str) -> None:
+        """Replace title and body."""
+
+    def close(self, number: int) -> None:
+        """Close it unmerged."""
+
+    def consent(self, number: int) -> Consent:
+        """Who approved and merged it."""
+
+    def set_status(self, commit: str, context: str, verdict: Verdict, words: str) -> None:
+        """Put a commit's status; the newest of a context holds. `words`: at most 140 characters."""
+
+    def upsert_comment(self, number: int, marker: str, body: str) -> None:
+        """Make the comment of this account that begins with `marker` say `body`, which begins with it as well; nothing is
+        written where it does. Others' comments are never touched, whatever they begin with."""
+
+    def head_ref(self, number: int) -> str:
+        """The ref under which the repository has its head, from a fork too."""

@@ -69,8 +69,27 @@ def signed(sender: str, secrets: Sequence[str], headers: Headers, body: bytes) -
     return any(verify(secret.encode(), headers, body) for secret in secrets if secret)
 
 
-def application(secrets: Sequence[str], wake: Callable[[], None], health: Callable[[], tuple[bool, dict[str, Any]]]) -> Starlette:
-    """POST /webhooks/<sender> wakes the hub; GET /healthz answers 200 or 503 with the loop's figures."""
+EVENTS = ("x-gitea-event", "x-forgejo-event", "x-github-event", "x-gitlab-event")
+ONLY_BRANCHES = frozenset({"push", "create", "delete", "push hook", "tag push hook"})
+"""Kinds of delivery that tell of branches only, and most of them of the hub's own pushes."""
+
+
+def concerns_pulls(headers: Headers) -> bool:
+    """Whether a delivery may be about more than branches. The kind is not signed, so it decides only who looks."""
+    kind = next((headers[name] for name in EVENTS if name in headers), "")
+    return kind.lower() not in ONLY_BRANCHES
+
+
+def application(
+    secrets: Sequence[str],
+    wake: Callable[[], None],
+    health: Callable[[], tuple[bool, dict[str, Any]]],
+    tell: Callable[[], None] = lambda: None,
+) -> Starlette:
+    """POST /webhooks/<sender> wakes the hub; GET /healthz answers 200 or 503 with the loop's figures.
+
+    `tell` is called as well where a delivery may be about pull requests.
+    """
 
     async def deliver(request: Request) -> Response:
         sender = request.path_params["sender"]
@@ -82,6 +101,8 @@ def application(secrets: Sequence[str], wake: Callable[[], None], health: Callab
         if not signed(sender, secrets, request.headers, body):
             return JSONResponse({"error": "the signature does not fit; is the secret the same on both sides?"}, 401)
         wake()
+        if concerns_pulls(request.headers):
+            tell()
         return JSONResponse({"accepted": True}, 202)
 
     async def healthz(_: Request) -> Response:

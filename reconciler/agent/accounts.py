@@ -67,7 +67,7 @@ def account(state: ClusterState, rules: NodeRules) -> Accounts:
         if bound is not None and is_live(pod):
             by_node[bound].append(pod)
     nodes: list[NodeReport] = []
-    health: list[Health] = []
+    health = [Health(code="WatchFailed", message=words) for words in state.troubles]
     for node in sorted(state.nodes, key=name_of):
         held = _held(by_node.get(name_of(node), ()), state.priority_values, rules)
         report, faults = _node(node, held, rules)

@@ -4,9 +4,11 @@ Decides how each becomes a request; when it is made is decide.py's. Every reques
 deletion, the uid), so that one that was decided on an older look fails instead of acting on something else.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.agent.queueing import QUEUE_LABEL
 from reconciler.agent.reading import ANNOTATION_CLOSED, Key
 from reconciler.model.names import GATE
 from reconciler.ports import Cluster, ObjectRef, SyncEngine
@@ -31,11 +33,40 @@ class DeletePod:
 
 
 @dataclass(frozen=True, slots=True)
-class ClosePod:
-    """Mark a gated pod of a stopped workload, so that no lift formed before can succeed. Its controller removes it."""
+class Close:
+    """Mark a gated pod of a stopped workload, so that no lift formed before can succeed (its controller removes it); or a
+    workload that Kueue suspends, as ended for good."""
 
     key: Key
     target: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Deactivate:
+    """Take a workload out of its queue: Kueue suspends it, and admits it no more. The target is Kueue's Workload."""
+
+    key: Key
+    target: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueue:
+    """Put a granted workload into its queue, with what is left of its run time (None: no limit). It starts nothing yet."""
+
+    key: Key
+    target: ObjectRef
+    queue: str
+    run_seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """Release a workload for the first and only time, by our check on Kueue's Workload, which is the target."""
+
+    key: Key
+    target: ObjectRef
+    checks: tuple[Mapping[str, Any], ...]
+    """All its checks, ours Ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +111,8 @@ class Nudge:
     commit: str
 
 
-Stop = Suspend | DeletePod | ClosePod
-Start = LiftGate | Release | PatchDeadline
+Stop = Suspend | DeletePod | Close | Deactivate
+Start = LiftGate | Release | PatchDeadline | Enqueue | Admit
 """What may be done only by recorded right: the record first, and a lease that is valid at that moment."""
 Action = Stop | Start | DeleteObject | Nudge
 
@@ -99,14 +130,21 @@ def perform(action: Action, cluster: Cluster, engine: SyncEngine) -> None:
             cluster.patch(action.target, patch_body(action))
 
 
-def patch_body(action: Suspend | ClosePod | Start) -> dict[str, Any]:
+def patch_body(action: Suspend | Close | Deactivate | Start) -> dict[str, Any]:
     """The merge patch of an action."""
     closed = {"annotations": {ANNOTATION_CLOSED: "true"}}
     match action:
         case Suspend(close=True):
             return {"metadata": closed, "spec": {"suspend": True}}
-        case ClosePod():
+        case Close():
             return {"metadata": closed}
+        case Deactivate():
+            return {"spec": {"active": False}}
+        case Enqueue(queue=queue, run_seconds=seconds):
+            labels = {"labels": {QUEUE_LABEL: queue}}
+            return {"metadata": labels, "spec": {"activeDeadlineSeconds": deadline(seconds)}}
+        case Admit(checks=checks):
+            return {"status": {"admissionChecks": [dict(check) for check in checks]}}
         case Suspend():
             return {"spec": {"suspend": True}}
         case LiftGate(others=others):

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from reconciler.agent.actions import (
     Action,
-    ClosePod,
+    Admit,
     DeleteObject,
-    DeletePod,
+    Enqueue,
     LiftGate,
     Nudge,
     PatchDeadline,
@@ -29,17 +29,16 @@ from reconciler.agent.actions import (
     other_gates,
 )
 from reconciler.agent.pods import ended_well
+from reconciler.agent.queueing import checks_with_ours_ready, is_enqueued, queue_of, waits_for_grant
 from reconciler.agent.reading import (
     Key,
     gates_of,
     generation_of,
     has_gate,
     index_of,
-    is_active,
     is_closed,
     is_deleting,
     is_held,
-    is_suspended,
     maker_uid,
     makes_no_pods,
     namespace_of,
@@ -50,15 +49,14 @@ from reconciler.agent.reading import (
 )
 from reconciler.agent.record import FULL, Entry, Record, encode
 from reconciler.agent.seen import Seen, Standing, changed_since, left_over, settled, standing
-from reconciler.model.grants import Grants
+from reconciler.agent.stopping import stop, stop_strays
+from reconciler.model.grants import Grant, Grants
 from reconciler.model.report import Health
 from reconciler.ports import KubeObject, SyncState
 
 _JOB, _POD = "Job", "Pod"
 _PUNCTUATION = 24
 """Bytes of an entry in the record beside its names, at most."""
-_DEFAULT_GRACE = 30
-"""Kubernetes' own, where a pod does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,67 +120,25 @@ def _steps(seen: Seen, grants: Grants | None, right: Right, *, room: bool) -> _S
     if not granted:
         if grants is None and not right.stop_all:
             return _Steps()
-        return _Steps(stops=_stop(seen, right.kill_seconds if right.stop_all else None))
-    strays = _stop_strays(seen)
+        return _Steps(stops=stop(seen, right.kill_seconds if right.stop_all else None))
+    strays = stop_strays(seen)
     match standing(seen):
         case Standing.RELEASED:
             return _keep(seen, right, strays)
         case Standing.HELD | Standing.BOUND:
             return _start(seen, right, strays, room=room)
+        case Standing.LOOSE if seen.named is not None and is_enqueued(seen.named):
+            return _adopt(seen, seen.named, right, strays, room=room)
         case Standing.LOOSE if seen.named is not None:
             # Its pods are still gated. Suspended again, it can be released as it should be.
             return _Steps(stops=[Suspend(seen.key, ref_of(seen.named, _JOB), close=False), *strays])
         case Standing.CLOSED:
-            return _Steps(stops=_stop(seen, None))
+            return _Steps(stops=stop(seen, None))
+        case Standing.REPLACED if any(map(is_enqueued, seen.objects)):
+            # Kueue has put it out; nothing is resumed, so it shall not hold quota either.
+            return _Steps(stops=stop(seen, None))
         case _:
             return _Steps(stops=strays)
-
-
-# ---- stopping -----------------------------------------------------------------------------------------------------
-
-
-def _stop(seen: Seen, grace_limit: int | None) -> list[Stop]:
-    """Suspend, then delete what may run, and close what is gated: a lift that is still under way must not reach it."""
-    found: list[Stop] = []
-    for item in seen.objects:
-        bound = seen.entry is not None and uid_of(item) == seen.entry.uid
-        if not makes_no_pods(item) and not (is_suspended(item) and (is_closed(item) or not bound)):
-            found.append(Suspend(seen.key, ref_of(item, _JOB), close=bound))
-    for pod in seen.pods:
-        if is_active(pod) and _ends_too_late(pod, grace_limit):
-            found.append(DeletePod(seen.key, ref_of(pod, _POD), _grace(pod, grace_limit)))
-        elif is_held(pod) and seen.entry is not None and not is_closed(pod) and not is_deleting(pod):
-            found.append(ClosePod(seen.key, ref_of(pod, _POD)))
-    return found
-
-
-def _ends_too_late(pod: KubeObject, grace_limit: int | None) -> bool:
-    if not is_deleting(pod):
-        return True
-    return grace_limit is not None and int(part(pod, "metadata").get("deletionGracePeriodSeconds") or 0) > grace_limit
-
-
-def _grace(pod: KubeObject, limit: int | None) -> int | None:
-    if limit is None:
-        return None
-    own = part(pod, "spec").get("terminationGracePeriodSeconds")
-    return min(limit, _DEFAULT_GRACE if own is None else int(own))
-
-
-def _stop_strays(seen: Seen) -> list[Stop]:
-    """What runs under a granted attempt's name without being of its one object."""
-    own = seen.named if seen.entry is None else seen.bound
-    found: list[Stop] = [
-        Suspend(seen.key, ref_of(item, _JOB), close=False)
-        for item in seen.objects
-        if item is not own and not is_suspended(item) and not makes_no_pods(item)
-    ]
-    found += [
-        DeletePod(seen.key, ref_of(pod, _POD), None)
-        for pod in seen.pods
-        if is_active(pod) and not is_deleting(pod) and (seen.entry is None or maker_uid(pod) != seen.entry.uid)
-    ]
-    return found
 
 
 # ---- starting -----------------------------------------------------------------------------------------------------
@@ -196,8 +152,32 @@ def _start(seen: Seen, right: Right, strays: Sequence[Stop], *, room: bool) -> _
     if fault is not None:
         code, words = fault
         return _Steps(stops=strays, note=Health(code=code, message=f"{seen.key} is not released: {words}"))
+    if queue_of(item) is not None:
+        return _start_in_queue(seen, item, seen.grant, strays)
     entry = seen.entry or Entry(uid_of(item), generation_of(item) + 1, seen.grant.nodes)
     return _Steps(strays, [Release(seen.key, ref_of(item, _JOB), seen.grant.run_seconds)], entry)
+
+
+def _start_in_queue(seen: Seen, item: KubeObject, grant: Grant, strays: Sequence[Stop]) -> _Steps:
+    """Into the queue first; then, once it has its quota and waits for us, the release."""
+    if not is_enqueued(item):
+        queue = queue_of(item) or ""
+        return _Steps(strays, [Enqueue(seen.key, ref_of(item, _JOB), queue, grant.run_seconds)] if seen.entry is None else ())
+    if seen.admission is None or not waits_for_grant(seen.admission):
+        return _Steps(stops=strays)
+    entry = seen.entry or Entry(uid_of(item), generation_of(item) + 1, grant.nodes)
+    ready = checks_with_ours_ready(seen.admission)
+    return _Steps(strays, [Admit(seen.key, ref_of(seen.admission, "Workload"), ready)], entry)
+
+
+def _adopt(seen: Seen, item: KubeObject, right: Right, strays: Sequence[Stop], *, room: bool) -> _Steps:
+    """Kueue has admitted it without our check. Its pods are gated, so it has not begun: binding it now is its one release."""
+    if not right.valid or seen.grant is None or not all(is_held(pod) for pod in seen.pods):
+        return _Steps(stops=stop(seen, None))
+    fault = _unfit(replace(seen, pods=()), item, room=room)
+    if fault is not None:
+        return _Steps(stops=strays, note=Health(code=fault[0], message=f"{seen.key} is not released: {fault[1]}"))
+    return _Steps(strays, (), Entry(uid_of(item), generation_of(item), seen.grant.nodes))
 
 
 def _unfit(seen: Seen, item: KubeObject, *, room: bool) -> tuple[str, str] | None:
@@ -212,6 +192,8 @@ def _unfit(seen: Seen, item: KubeObject, *, room: bool) -> tuple[str, str] | Non
         return "GateMissing", "its pods would be born without our scheduling gate"
     if generation_of(item) == 0:
         return "GenerationMissing", "its object has no metadata.generation, so a second release could not be ruled out"
+    if queue_of(item) is not None and not seen.has_kueue:
+        return "KueueMissing", f"it is for the queue {queue_of(item)}, and there is no Kueue; install it, or name no queue"
     if seen.pods:
         return "PodsBeforeStart", f"there are {len(seen.pods)} pods with its label already; delete them"
     if seen.entry is None and not room:

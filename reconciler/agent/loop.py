@@ -60,6 +60,12 @@ class Agent:
     settings: Settings
     incarnation: str
     memory: Memory = field(default_factory=Memory)
+    stepped_at: float = field(init=False)
+    """When the last step ended, or else when it was made; by the monotonic clock."""
+
+    def __post_init__(self) -> None:
+        """No step was made yet."""
+        self.stepped_at = self.clock.monotonic()
 
     def step(self) -> float:
         """One step; returns the seconds until the next should be made. Raises nothing that a next step could mend."""
@@ -71,7 +77,8 @@ class Agent:
             except Exception as error:  # noqa: BLE001 - a bug ends its part of this step, not the agent; the report shows it
                 # What was seen last may not be so any more.
                 self.memory = troubled(replace(self.memory, reachable=False), "Bug", part.__name__, error, self.clock.monotonic())
-        return max(next_at(site, self.memory) - self.clock.monotonic(), 0.0)
+        self.stepped_at = self.clock.monotonic()
+        return max(next_at(site, self.memory) - self.stepped_at, 0.0)
 
     def run(self, stop: threading.Event, wake: threading.Event) -> None:
         """Step until `stop` is set. `wake` asks for a step soon; set it with `stop` to end at once."""

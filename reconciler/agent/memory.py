@@ -21,6 +21,14 @@ AT_ONCE = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """Since when something is so, or when it was asked about last; and the answer."""
+
+    at: float
+    words: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """A region as its agent stands in it. `incarnation` differs for each start of the agent."""
 
@@ -71,6 +79,8 @@ class Memory:
     notes: tuple[Health, ...] = ()
     tails: Mapping[Key, tuple[str, str]] = field(default_factory=dict)
     """The last output of failed programs, with the uid of the pod that it was read from."""
+    podless: Mapping[Key, Asked] = field(default_factory=dict)
+    """Released workloads that have no pods, and what is complained of."""
     nudged: tuple[str, float] = ("", AT_ONCE)
     busy: bool = False
     """Whether another look soon will show something new."""

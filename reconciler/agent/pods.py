@@ -55,7 +55,7 @@ def report_pod(pod: KubeObject) -> PodReport:
         exit_code=code,
         signal=_signal(end),
         reason=reason,
-        message=_short(message),
+        message=short(message),
         started_at=started if step is None else None,
         ended_at=moment(end.get("finishedAt")),
     )
@@ -125,10 +125,11 @@ def _waiting(pod: KubeObject) -> str | None:
     if chosen is None:
         return None
     words = [str(chosen[field]) for field in ("reason", "message") if chosen.get(field)]
-    return _short(": ".join(words)) or None
+    return short(": ".join(words)) or None
 
 
-def _short(message: str | None) -> str | None:
+def short(message: str | None) -> str | None:
+    """What fits of a message into a report."""
     if message is None or len(message) <= LONGEST_MESSAGE:
         return message
     return message[: LONGEST_MESSAGE - 1] + "…"

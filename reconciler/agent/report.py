@@ -15,7 +15,7 @@ from reconciler.agent.accounts import Accounts, account, summarise
 from reconciler.agent.nodes import NodeRules
 from reconciler.agent.reading import Key
 from reconciler.agent.seen import Seen, left_over
-from reconciler.agent.workloads import is_queued, report_attempt
+from reconciler.agent.workloads import NO_CAUSE, Cause, is_queued, report_attempt
 from reconciler.model.grants import Grants, report_key
 from reconciler.model.report import Health, NodeReport, RegionReport, WorkloadReport
 from reconciler.ports import ClusterState, Conflict, ObjectStore, SyncState
@@ -63,14 +63,14 @@ class Outbox:
 
 
 def compose(
-    look: Look, attempts: Sequence[Seen], grants: Grants | None, epoch: int, rules: NodeRules, tails: Mapping[Key, str]
+    look: Look, attempts: Sequence[Seen], grants: Grants | None, epoch: int, rules: NodeRules, causes: Mapping[Key, Cause]
 ) -> Content:
     """What a look says. `attempts` were gathered from it with the record and the `grants` that were acted upon before it.
 
-    `tails`: the last output of a failed program, by attempt.
+    `causes`: what was asked about an attempt.
     """
     workloads = tuple(
-        report_attempt(seen, is_left_over=bool(left_over(seen, look.sync, grants)), tail=tails.get(seen.key, ""))
+        report_attempt(seen, is_left_over=bool(left_over(seen, look.sync, grants)), cause=causes.get(seen.key, NO_CAUSE))
         for seen in attempts
     )
     return Content(

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from reconciler.agent.queueing import is_admissible, is_enqueued
 from reconciler.agent.reading import (
     Key,
     attempt_label,
@@ -26,6 +27,7 @@ from reconciler.agent.reading import (
     makes_no_pods,
     name_of,
     namespace_of,
+    owner_uid,
     uid_of,
 )
 from reconciler.agent.record import Entry, Record
@@ -43,6 +45,10 @@ class Seen:
     pods: tuple[KubeObject, ...]
     entry: Entry | None
     grant: Grant | None
+    admission: KubeObject | None = None
+    """Kueue's Workload of its object, where it is in a queue."""
+    has_kueue: bool = False
+    """Whether the region has Kueue at all."""
 
     @property
     def bound(self) -> KubeObject | None:
@@ -92,6 +98,7 @@ def gather(state: ClusterState, record: Record, grants: Grants | None) -> tuple[
         if found is not None:
             pods[found].append(pod)
     granted = {} if grants is None else {Key(grant.team, grant.attempt): grant for grant in grants.attempts}
+    admissions = {owner_uid(admission): admission for admission in state.admissions or ()}
     return tuple(
         Seen(
             key,
@@ -99,6 +106,8 @@ def gather(state: ClusterState, record: Record, grants: Grants | None) -> tuple[
             tuple(sorted(pods.get(key, ()), key=name_of)),
             record.attempts.get(key),
             granted.get(key),
+            next((admissions[uid] for uid in map(uid_of, objects.get(key, ())) if uid in admissions), None),
+            state.admissions is not None,
         )
         for key in sorted(objects.keys() | pods.keys() | record.attempts.keys() | granted.keys())
     )
@@ -158,13 +167,15 @@ def settled(seen: Seen) -> bool:
         return False
     if seen.entry is not None and any(is_held(pod) and not (is_closed(pod) or is_deleting(pod)) for pod in seen.pods):
         return False
-    return all(_is_shut(item, seen.entry) for item in seen.objects)
+    return all(_is_shut(item, seen) for item in seen.objects)
 
 
-def _is_shut(item: KubeObject, entry: Entry | None) -> bool:
+def _is_shut(item: KubeObject, seen: Seen) -> bool:
     if makes_no_pods(item):
         return True
-    releasable = entry is not None and uid_of(item) == entry.uid
+    if is_enqueued(item) and is_admissible(seen.admission):
+        return False
+    releasable = seen.entry is not None and uid_of(item) == seen.entry.uid
     return is_suspended(item) and (is_closed(item) or not releasable)
 
 

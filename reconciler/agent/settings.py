@@ -30,6 +30,8 @@ class Settings:
     """Between looks at the grants' ETag."""
     nudge_seconds: float = 10.0
     """Until the sync engine is told again of a commit that it has not applied."""
+    complaint_seconds: float = 5.0
+    """How long a released workload may have no pods until the cluster is asked why, and until it is asked again."""
     trouble_seconds: float = 300.0
     """How long a failed request is shown in the report's health."""
     workload_kinds: tuple[str, ...] = ("job",)

@@ -10,23 +10,20 @@ stopped, only by a look that was made after everything had been asked for.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from reconciler.agent.actions import Action, ClosePod, DeletePod, Nudge, Suspend, perform
+from reconciler.agent.actions import Action, Close, Deactivate, DeletePod, Nudge, Suspend, perform
+from reconciler.agent.causes import causes, with_causes
 from reconciler.agent.decide import decide
 from reconciler.agent.memory import Memory, Site, troubled
-from reconciler.agent.pods import first_failed
-from reconciler.agent.reading import Key, name_of, namespace_of, uid_of
+from reconciler.agent.reading import Key
 from reconciler.agent.record import LARGEST, Broken, Record, decode, encode, joined
 from reconciler.agent.recovery import recovered
 from reconciler.agent.renewing import by_record, may_start, right_now
 from reconciler.agent.report import Look, compose
-from reconciler.agent.seen import Seen, all_settled, gather
-from reconciler.agent.workloads import LONGEST_TAIL
+from reconciler.agent.seen import all_settled, gather
 from reconciler.model.grants import Grants
 from reconciler.ports import Conflict, Refused, Stored, Transient
 
-_STOPS = (Suspend, DeletePod, ClosePod)
-_MOST_TAILS = 20
-"""Outputs read in one pass, so that a thousand failures at once do not hold up a renewal."""
+_STOPS = (Suspend, DeletePod, Close, Deactivate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,26 +190,8 @@ def _nudged(site: Site, memory: Memory, action: Nudge) -> Memory:
 def _noted(site: Site, memory: Memory, record: Record, look: Look) -> Memory:
     """What the last look shows, for the report."""
     attempts = gather(look.state, record, memory.acted)
-    memory = _with_tails(site, memory, attempts)
-    tails = {key: text for key, (_, text) in memory.tails.items()}
+    memory = with_causes(site, memory, attempts)
     epoch = memory.holding.epoch
-    content = compose(look, attempts, memory.acted, epoch, site.settings.nodes, tails)
+    content = compose(look, attempts, memory.acted, epoch, site.settings.nodes, causes(memory))
     quiet = memory.holding.offered is not None and all_settled(attempts)
     return replace(memory, content=content, settled_for=memory.holding.offered if quiet else None)
-
-
-def _with_tails(site: Site, memory: Memory, attempts: Sequence[Seen]) -> Memory:
-    """The memory with the last output of each attempt's first failed pod, read once."""
-    keys = {seen.key for seen in attempts}
-    tails = {key: tail for key, tail in memory.tails.items() if key in keys}
-    failed = [(seen.key, pod) for seen in attempts if (pod := first_failed(seen.pods)) is not None]
-    unread = [(key, pod) for key, pod in failed if tails.get(key, ("", ""))[0] != uid_of(pod)]
-    for key, pod in unread[:_MOST_TAILS]:
-        try:
-            tails[key] = uid_of(pod), site.cluster.log_tail(namespace_of(pod), name_of(pod), LONGEST_TAIL)
-        except (Transient, Refused) as error:
-            about = f"output of {key}"
-            memory = troubled(memory, "OutputUnreadable", about, error, site.clock.monotonic())
-            if isinstance(error, Refused):
-                tails[key] = uid_of(pod), ""  # asking again would not help
-    return replace(memory, tails=tails)

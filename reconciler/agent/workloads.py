@@ -6,10 +6,11 @@ A Job's own words are not enough, in either direction: `Suspended=True` says not
 run, `Failed` never comes while it is suspended, and an exit 0 within the grace of a suspend leaves no trace in it.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from reconciler.agent.pods import report_pod
+from reconciler.agent.pods import report_pod, short
 from reconciler.agent.reading import condition, is_held, is_true, moment, part, uid_of
 from reconciler.agent.seen import Seen, Standing, changed_since, standing, stopped
 from reconciler.model.report import PodReport, WorkloadReport, WorkloadState
@@ -21,8 +22,19 @@ LONGEST_TAIL: Final = 4096
 _FAILURES: Final = ("Failed", "FailureTarget")
 
 
-def report_attempt(seen: Seen, *, is_left_over: bool, tail: str = "") -> WorkloadReport:
-    """What is said of one attempt. `tail`: the last output of its failed program, if it was read."""
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What was asked about an attempt: the last output of its failed program; what keeps it from having pods."""
+
+    tail: str = ""
+    waiting: str | None = None
+
+
+NO_CAUSE: Final = Cause()
+
+
+def report_attempt(seen: Seen, *, is_left_over: bool, cause: Cause = NO_CAUSE) -> WorkloadReport:
+    """What is said of one attempt."""
     item = seen.named if seen.entry is None else seen.bound
     state = _state(seen)
     pods = tuple(report_pod(pod) for pod in seen.pods)
@@ -40,7 +52,8 @@ def report_attempt(seen: Seen, *, is_left_over: bool, tail: str = "") -> Workloa
         pods=pods,
         started_at=min(started, default=None),
         ended_at=_ended_at(item, pods) if state == "Ended" else None,
-        log_tail=shortened_tail(tail),
+        log_tail=shortened_tail(cause.tail),
+        waiting=short(cause.waiting),
     )
 
 

@@ -5,7 +5,6 @@ heard. Secrets of webhooks come from the environment, so that no list of process
 """
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import structlog
 
 from reconciler.app import hub_loop, hub_server, open_repository, read_settings, set_up_log
+from reconciler.commands.listening import address_of
 from reconciler.commands.repository import MAIN
 from reconciler.model.problem import Invalid
 from reconciler.ports import Refused
@@ -31,7 +31,7 @@ def hub(url: str, folder: Path, store: str | None, listen: str | None, poll_seco
     """Run the hub in the foreground. Raises Refused and Transient where repository or store cannot be used at all."""
     set_up_log()
     log = structlog.get_logger("hub")
-    address = None if listen is None else _address(listen)
+    address = None if listen is None else address_of(listen)
     poll = poll_seconds if poll_seconds is not None else _poll_seconds(url, folder)
     loop = hub_loop(url, folder, store)
     with _told_to_end(loop):
@@ -58,13 +58,6 @@ def _poll_seconds(url: str, folder: Path) -> float:
 
 def _secrets() -> list[str]:
     return [secret.strip() for secret in os.environ.get(SECRETS, "").split(",") if secret.strip()]
-
-
-def _address(listen: str) -> tuple[str, int]:
-    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:]+)):([0-9]{1,5})", listen)
-    if match is None or int(match[3]) > 65535:
-        raise Refused(f"{listen} is no address to listen on; give HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080")
-    return match[1] or match[2], int(match[3])
 
 
 @contextmanager

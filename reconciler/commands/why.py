@@ -116,12 +116,20 @@ def _head(record: JobRecord, now: datetime) -> Iterator[str]:
     asked = f"{screen.gpus(spec.nodes, spec.gpu.count)} GPUs{models}" if spec.total_gpus else f"{spec.nodes} nodes, no GPUs"
     yield f"  asks for {asked}; submitted {screen.clock(record.submitted_at)} ({screen.since(record.submitted_at, now)} ago)"
     yield f"  file: {record.source.path if record.source is not None else 'gone from main'}"
+    yield from (f"  {line}" for line in _approvals(record))
     used = run_seconds_used(record)
     if used:
         yield f"  run time used by ended attempts: {screen.length(used)}"
     for condition in record.conditions:
         said = [condition.reason.text if condition.reason is not None else "", condition.message]
         yield f"  {condition.type} is {condition.status} since {screen.clock(condition.since)}: {'; '.join(filter(None, said))}"
+
+
+def _approvals(record: JobRecord) -> Iterator[str]:
+    for attempt in record.attempts:
+        if attempt.approved_by:
+            number = f" in pull request {attempt.approved_in}" if attempt.approved_in is not None else ""
+            yield f"{attempt.name} was approved by {', '.join(attempt.approved_by)}{number}"
 
 
 def _show_regions(story: Story, record: JobRecord) -> None:

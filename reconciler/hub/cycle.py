@@ -13,6 +13,7 @@ from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
 from reconciler.hub.decide import Memory, events_of
 from reconciler.hub.drafts import Drafts, decide_with
+from reconciler.hub.forge_board import Board, View
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
@@ -62,6 +63,7 @@ class Hub:
         self._memory = Memory()
         self._drafts = Drafts(options.stage_image)
         self._standing = Standing(clock.monotonic)
+        self.board = Board()
         self._ungranted: Mapping[str, str] = {}
         self._fresh_seconds = 0.0
         self._news: tuple[str, ...] = ()
@@ -86,7 +88,7 @@ class Hub:
         ledger cannot be believed."""
         term = self._leadership.step(above=self._granting.highest_term)
         if term is None:
-            self._quiet = None
+            self._quiet = self.board.view = None
             self._granting.reset()
             self._mark.forget()
             self._ungranted = {}
@@ -100,6 +102,7 @@ class Hub:
 
     def _once(self, term: int) -> Result | None:
         """One try; None where another writer was quicker."""
+        self.board.take()
         resting = self._quiet is not None and self._clock.monotonic() < self._quiet[1]
         heads = self._git.heads() if resting else {}
         self._reports.look(self._regions)
@@ -124,7 +127,7 @@ class Hub:
     def _state(self, heads: Mapping[str, str], term: int) -> object:
         """Everything that a decision hangs on but for the time."""
         silent = frozenset(name for name in self._regions if (self._reports.age_seconds(name) or 0.0) > self._fresh_seconds)
-        return tuple(sorted(heads.items())), self._reports.matter(), silent, self._closed.state(), term
+        return tuple(sorted(heads.items())), self._reports.matter(), silent, self._closed.state(), term, self.board.taken
 
     def _look(self) -> GitSeen | None:
         """What stands in Git; None where another writer was quicker. Raises Corrupt where the ledger lacks what it had."""
@@ -157,7 +160,9 @@ class Hub:
             seen = self._eyes.as_declared_before(seen)
         self._fresh_seconds = seen.sources.fleet.policy.thresholds.report_fresh_seconds
         world = self._world(seen, suspicion)
+        self.board.view = View(seen, world)
         outcome, rendered = self._settled(world, seen, now)
+        outcome = self.board.named(outcome)
         publication, outcome, troubles = self._publication(world, seen, outcome, rendered, now)
         if not publication.updates:
             before = self._ungranted
@@ -206,7 +211,7 @@ class Hub:
             ages={name: self._reports.age_seconds(name) for name in self._regions},
             withdrawn_at=self._granting.withdrawn_at,
             placements=seen.placements,
-            declined=declined,
+            declined=declined | self.board.declined(seen.ledger.records),
             refused={
                 branch: because(Why.BRANCH_REFUSED, branch=branch, message=self._closed.words(branch) or "")
                 for branch in sorted(self._closed.state())
@@ -275,4 +280,5 @@ class Hub:
         before, index = seen.ledger.hub.troubles, self._memory.index
         strangers = {name: index.strangers(name, present) for name, present in seen.manifests.items()}
         found = lasting(world, self._reports.troubles, strangers)
-        return since([*found, *self._standing.told(passing(world, self._ungranted), before)], before, now)
+        comes_and_goes = [*passing(world, self._ungranted), *self.board.taken.troubles]
+        return since([*found, *self._standing.told(comes_and_goes, before)], before, now)

@@ -6,8 +6,9 @@ agronholm/apscheduler#423). An error ends the cycle, not the loop.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import structlog
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -64,11 +65,26 @@ class Wakeups:
         return self._absorbed
 
 
+class Beside(Protocol):
+    """A loop that runs beside the hub's and looks at what its cycles have seen."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def wake(self) -> None:
+        """A cycle has looked at something."""
+
+    def tell(self) -> None:
+        """The world outside Git has said that it changed."""
+
+
 class HubLoop:
     """Runs a hub until it is told to stop."""
 
-    def __init__(self, hub: Hub, clock: Clock, maintain: Callable[[], None]) -> None:
+    def __init__(self, hub: Hub, clock: Clock, maintain: Callable[[], None], beside: Sequence[Beside] = ()) -> None:
         self._hub = hub
+        self._beside = beside
         self._clock = clock
         self._maintain = maintain
         self._stop = threading.Event()
@@ -84,12 +100,19 @@ class HubLoop:
         self._stop.set()
         self.wakeups.wake()
 
+    def tell(self) -> None:
+        """Something other than branches has changed: that is for the loops beside."""
+        for other in self._beside:
+            other.tell()
+
     def run(self, poll_seconds: float) -> None:
         """Cycle until `stop`. Blocks. The remote is asked at least every `poll_seconds`."""
         scheduler = BackgroundScheduler(timezone="UTC")
         scheduler.add_job(self.wakeups.wake, "interval", seconds=poll_seconds, id="poll", max_instances=1, coalesce=True)
         scheduler.add_job(self._maintenance_due.set, "interval", seconds=MAINTENANCE_SECONDS, id="maintenance")
         scheduler.start()
+        for other in self._beside:
+            other.start()
         try:
             wait: float | None = 0.0
             while not self._stop.is_set():
@@ -101,6 +124,8 @@ class HubLoop:
                     self._stop.wait(wait)
         finally:
             scheduler.shutdown(wait=False)
+            for other in self._beside:
+                other.stop()
             self._resign()
 
     def turn(self) -> float | None:
@@ -122,6 +147,8 @@ class HubLoop:
         published = result.ended is Ended.PUBLISHED
         if result.ended is not Ended.IDLE:  # which has looked at nothing, so whatever was wrong still is
             self._seen_wrong = "; ".join((*result.troubles, *result.ungranted))
+            for other in self._beside:
+                other.wake()
         self.health = replace(
             self.health,
             cycles=self.health.cycles + 1,

@@ -37,7 +37,7 @@ class World:
     placements: Mapping[JobKey, PlacementFile | None]
     """Placement files that are not as their job's record has them: changed, new, or (None) gone."""
     declined: frozenset[JobKey]
-    """Jobs whose proposal branch a person deleted unmerged."""
+    """Jobs whose proposal a person refused: its branch was deleted, or its pull request closed, unmerged."""
     refused: Mapping[str, Reason]
     """Branches that the remote refuses at present, and its words."""
     inputs: str

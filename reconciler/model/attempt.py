@@ -144,6 +144,10 @@ class Attempt(Model):
     """The prefix of the attempt whose newest complete checkpoint it goes on from."""
     price_usd: float | None = None
     """Estimated at the decision; None where a price is not known."""
+    approved_by: Many[str] = ()
+    """Who approved its placement and who merged it, as the forge names them; empty where no forge was asked."""
+    approved_in: int | None = None
+    """Number of the pull request in which they did."""
     decided_at: datetime
     placed_at: datetime | None = None
     granted_at: datetime | None = None

@@ -14,6 +14,8 @@ LABEL_ATTEMPT = f"{PREFIX}/attempt"
 LABEL_JOB = f"{PREFIX}/job"
 LABEL_TEAM = f"{PREFIX}/team"
 ANNOTATION_JOB_ID = f"{PREFIX}/job-id"
+ANNOTATION_QUEUE = f"{PREFIX}/queue"
+"""The region's queue, for the agent: it sets the queue's label at the grant; in the file that label would hold quota."""
 
 ATTEMPT_LIMIT = 52
 """Room for `-<index>-<5 random>` within the 63 characters of a pod's host name (kubernetes/kubernetes#50850)."""

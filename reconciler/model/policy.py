@@ -1,8 +1,8 @@
 """policy.yaml: how the platform team wants decisions made. reconciler.yaml: where the hub's things are."""
 
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from reconciler.model.base import END, Fraction, Many, Model, Name, Quantity, Seconds, Usd
 from reconciler.model.job_parts import Strategy
@@ -127,16 +127,42 @@ class Intervals(Model):
     """... with this many at once after a pause (forges ask for at most 6 a minute)."""
 
 
+ForgeVariable = Annotated[str, StringConstraints(pattern=r"^RECONCILER_FORGE_[A-Z0-9_]{1,64}" + END)]
+
+
+class ForgeAddress(Model):
+    """The forge of this repository, for pull requests. Its token comes from the environment of the hub, never from here."""
+
+    kind: Literal["gitea", "github", "gitlab"]
+    """Whose API it speaks; Forgejo is `gitea`."""
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?" + END)] | None = None
+    """Its address, such as `https://git.example.com`; may be left out for github.com and gitlab.com."""
+    repository: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)+" + END, max_length=255)]
+    """`owner/name`; on GitLab the whole path of the project."""
+    token_env: ForgeVariable = "RECONCILER_FORGE_TOKEN"  # noqa: S105 - its name
+    """The variable of the hub's environment that holds the token. No others can be named, so that this file cannot ask for
+    any other secret of the hub."""
+    look_seconds: Annotated[float, Field(ge=10, le=86400)] = 300.0
+    """How often the forge is asked at least; webhooks are quicker."""
+
+    @model_validator(mode="after")
+    def _is_somewhere(self) -> Self:
+        if self.kind == "gitea" and self.url is None:
+            raise ValueError("`url` is needed for gitea")
+        return self
+
+
 SETTINGS_FILE = "reconciler.yaml"
 
 
 class Settings(Model):
-    """reconciler.yaml: branches, store, intervals."""
+    """reconciler.yaml: branches, store, intervals, forge."""
 
     branches: Branches = Branches()
     """Names of the branches."""
     store: StoreAddress | None = None
     """The hub's object store, where reports and grants meet; left out: as the hub is started."""
     intervals: Intervals = Intervals()
-
     """How often the hub looks and pushes."""
+    forge: ForgeAddress | None = None
+    """Where pull requests are opened and answered; left out: review is by plain Git."""

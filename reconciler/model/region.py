@@ -86,7 +86,10 @@ class Profile(Model):
     runtime_class: Name | None = None
     """RuntimeClass of pods with GPUs."""
     scheduler_name: Name | None = None
-    """The scheduler that places the pods; left out: Kubernetes' own."""
+    """The scheduler that places the pods; left out: Kubernetes' own, or Volcano's where that has the gangs."""
+    gang: Literal["none", "native", "volcano"] = "none"
+    """What starts the pods of a job of several nodes together or not at all: Kubernetes' own PodGroups, which its Job controller
+    makes (1.36 and later, feature gate WorkloadWithJob), or Volcano's, which are rendered."""
     pod: JsonObject = Field(default_factory=dict)
     """A partial pod spec, merged into every pod."""
 

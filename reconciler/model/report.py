@@ -95,6 +95,8 @@ class WorkloadReport(Model):
     """The object is not the one that was released; it waits for the hub."""
     left_over: bool = False
     """The sync engine's branch does not have it any more."""
+    waiting: str | None = None
+    """Why it gets no pods though it was released, in the words of who refuses them (`FailedCreate: … exceeded quota …`)."""
     pods: Many[PodReport] = ()
     started_at: datetime | None = None
     ended_at: datetime | None = None

@@ -18,7 +18,7 @@ from reconciler.model import names
 from reconciler.model.pods import MAIN
 from reconciler.rendering.branch import SENTINEL_NAMESPACE, sentinel_name
 from reconciler.rendering.check_pod import pod_problems
-from reconciler.rendering.labels import ENGINE_ANNOTATIONS, is_reserved
+from reconciler.rendering.labels import ENGINE_ANNOTATIONS, VOLCANO_GROUP, is_reserved
 from reconciler.rendering.shapes import POD, TEXTS, dotted, misfits
 
 OBJECT_LIMIT_BYTES = 240 * 1024
@@ -36,6 +36,7 @@ _JOB = {
 _SHAPES: Mapping[str, Any] = {
     "batch/v1 Job": _JOB,
     "v1 Service": {**_HEAD, "spec": {"clusterIP": str, "publishNotReadyAddresses": bool, "selector": TEXTS}},
+    "scheduling.volcano.sh/v1beta1 PodGroup": {**_HEAD, "spec": {"minMember": int, "queue": str}},
     "v1 ConfigMap": {**_HEAD, "immutable": bool, "data": TEXTS},
 }
 _ALWAYS = {"suspend": True, "backoffLimit": 0, "podReplacementPolicy": "Failed"}
@@ -88,7 +89,7 @@ def _missing(one: Object) -> Iterator[str]:
 def _attempt(found: Sequence[Object]) -> Iterator[str]:
     kinds = [one["kind"] for one in found]
     if kinds[0] != "Job" or len(set(kinds)) < len(kinds):
-        yield f"a file holds one Job, then at most one Service and one ConfigMap, not {', '.join(kinds)}"
+        yield f"a file holds one Job, then at most one Service, ConfigMap and PodGroup, not {', '.join(kinds)}"
         return
     job = found[0]
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
@@ -102,6 +103,9 @@ def _attempt(found: Sequence[Object]) -> Iterator[str]:
     yield from (f"Job: {what}" for what in _job(job))
     if ("Service" in kinds) != ("completionMode" in job["spec"]):
         yield "a Job of several nodes has a Service, by which they find each other; any other has none"
+    grouped = job["spec"]["template"]["metadata"].get("annotations", {}).get(VOLCANO_GROUP)
+    if grouped != (name if "PodGroup" in kinds else None):
+        yield f"Job: spec.template.metadata.annotations.{VOLCANO_GROUP}: names the PodGroup, where there is one"
     for one in found[1:]:
         yield from _companion(one, job)
 
@@ -178,6 +182,10 @@ def _companion(one: Object, job: Object) -> Iterator[str]:
         if one.get("immutable") is not True or not one.get("data"):
             yield "ConfigMap: must be immutable and hold something"
         yield from (f"ConfigMap: {what}" for what in _keys(one.get("data", {}), "data"))
+        return
+    if one["kind"] == "PodGroup":
+        if one.get("spec", {}).get("minMember") != job["spec"].get("completions", 1):
+            yield "PodGroup: spec.minMember: is the number of the Job's pods"
         return
     wanted = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {names.LABEL_ATTEMPT: job["metadata"]["name"]}}
     if one.get("spec") != wanted:

@@ -12,14 +12,15 @@ from reconciler.rendering.rendering import Rendering
 ANNOTATION_RUN_HASH = f"{names.PREFIX}/run-hash"
 ANNOTATION_OWNER = f"{names.PREFIX}/owner"
 ANNOTATION_CODE = f"{names.PREFIX}/code"
-ANNOTATION_QUEUE = f"{names.PREFIX}/queue"
-"""The region's queue, for the agent: it sets the queue's label at the grant; in the file that label would hold quota."""
 
 ENGINE_ANNOTATIONS = {
     "kustomize.toolkit.fluxcd.io/ssa": "IfNotPresent",
     "argocd.argoproj.io/ignore-healthcheck": "true",
 }
 """Create once, never touch again; and a job's result is not the health of an application."""
+
+VOLCANO_GROUP = "scheduling.k8s.io/group-name"
+"""Of a pod: the Volcano PodGroup that it is of."""
 
 _PASSWORD = re.compile(r"//[^/@]*:[^/@]*@")
 _OTHERS = ("kubernetes.io", "k8s.io", "x-k8s.io", "fluxcd.io", "argoproj.io", "volcano.sh", names.PREFIX)
@@ -62,14 +63,17 @@ def annotations(rendering: Rendering) -> dict[str, str]:
         said[ANNOTATION_OWNER] = spec.owner
     if spec.code is not None:
         said[ANNOTATION_CODE] = f"{_PASSWORD.sub('//', spec.code.git)}@{spec.code.ref}"
-    if spec.queue is not None and spec.queue in rendering.profile.queues:
-        said[ANNOTATION_QUEUE] = rendering.profile.queues[spec.queue]
+    if spec.queue is not None and spec.queue in rendering.profile.queues and rendering.profile.gang != "volcano":
+        said[names.ANNOTATION_QUEUE] = rendering.profile.queues[spec.queue]
     return said | ENGINE_ANNOTATIONS
 
 
 def pod_annotations(rendering: Rendering) -> dict[str, str]:
     """Annotations of the pods: the full job id, and what the region's spelling asks for."""
     asked = rendering.spelling.annotations
-    return {names.ANNOTATION_JOB_ID: rendering.spec.job_id} | {
+    ours = {names.ANNOTATION_JOB_ID: rendering.spec.job_id}
+    if rendering.has_volcano_gang:
+        ours[VOLCANO_GROUP] = rendering.attempt
+    return ours | {
         key: asked[key] for key in sorted(asked) if key not in ENGINE_ANNOTATIONS and not key.startswith(names.PREFIX + "/")
     }

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def render_job(rendering: Rendering) -> bytes:
-    """The attempt's file: its Job, on several nodes their headless Service, and the ConfigMap of the spec's files.
+    """The attempt's file: its Job, on several nodes their headless Service, the ConfigMap of the spec's files; its gang.
 
     Raises Unrenderable where the region lacks what the spec names, or does not take the spec's overlay.
     """
@@ -70,6 +70,8 @@ def objects(rendering: Rendering, values: Mapping[str, Any]) -> list[dict[str, A
         found.append({"apiVersion": "v1", "kind": "Service"} | companion | {"spec": service})
     if rendering.spec.files:
         found.append({"apiVersion": "v1", "kind": "ConfigMap"} | companion | {"immutable": True, "data": values["files"]})
+    if rendering.has_volcano_gang:
+        found.append({"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"} | companion | {"spec": values["gang"]})
     return found
 
 
@@ -79,6 +81,8 @@ def _printed(rendering: Rendering, values: Mapping[str, Any]) -> bytes:
         text += templates.fill(templates.SERVICE, values)
     if rendering.spec.files:
         text += templates.fill(templates.CONFIG_MAP, values)
+    if rendering.has_volcano_gang:
+        text += templates.fill(templates.POD_GROUP, values)
     return text.encode()
 
 
@@ -102,4 +106,11 @@ def _values(rendering: Rendering) -> dict[str, Any]:
         "pod": pod_spec(rendering),
         "selector": {names.LABEL_ATTEMPT: rendering.attempt},
         "files": {file_key(index): file.content for index, file in enumerate(spec.files)},
+        "gang": _gang(rendering),
     }
+
+
+def _gang(rendering: Rendering) -> dict[str, Any]:
+    """All pods at once, in the queue that the region has for the spec's."""
+    queue = rendering.profile.queues.get(rendering.spec.queue or "")
+    return {"minMember": rendering.spec.nodes} | ({"queue": queue} if queue is not None else {})

@@ -70,6 +70,8 @@ def _base(rendering: Rendering) -> dict[str, Any]:
         pod["runtimeClassName"] = profile.runtime_class
     if profile.scheduler_name is not None:
         pod["schedulerName"] = profile.scheduler_name
+    elif rendering.has_volcano_gang:
+        pod["schedulerName"] = "volcano"
     if profile.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in profile.image_pull_secrets]
     if spec.tolerations:

@@ -65,6 +65,11 @@ class Rendering:
         """Whether its pods must find each other."""
         return self.spec.nodes > 1
 
+    @property
+    def has_volcano_gang(self) -> bool:
+        """Whether its pods are of a PodGroup of Volcano's; in a region with one scheduler for all, also a single pod."""
+        return self.region.profile.gang == "volcano"
+
 
 def canonical(value: Any) -> Any:
     """A JSON value with its keys in order, so that equal values print alike."""

@@ -17,8 +17,9 @@ from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from reconciler.rendering.quoting import Quoted, block, quoted
 
 JOB, SERVICE, CONFIG_MAP = "job/job.yaml.j2", "job/service.yaml.j2", "job/configmap.yaml.j2"
+POD_GROUP = "job/podgroup.yaml.j2"
 SENTINEL, README = "branch/sentinel.yaml.j2", "branch/README.md.j2"
-NAMES = (JOB, SERVICE, CONFIG_MAP, SENTINEL, README)
+NAMES = (JOB, SERVICE, CONFIG_MAP, POD_GROUP, SENTINEL, README)
 """All templates there are."""
 
 

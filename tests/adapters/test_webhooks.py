@@ -39,11 +39,15 @@ class Served:
 
     secrets: list[str] = field(default_factory=lambda: [SECRET, OLD])
     woken: int = 0
+    told: int = 0
     health: tuple[bool, dict[str, object]] = (True, {"cycles": 7})
     port: int = 0
 
     def wake(self) -> None:
         self.woken += 1
+
+    def tell(self) -> None:
+        self.told += 1
 
     def ask(self, method: str, path: str, body: bytes = b"", headers: Headers | None = None) -> tuple[int, dict[str, object]]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
@@ -62,7 +66,7 @@ class Served:
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
     made = Served()
-    serves = WebServer(application(made.secrets, made.wake, lambda: made.health), "127.0.0.1", 0)
+    serves = WebServer(application(made.secrets, made.wake, lambda: made.health, made.tell), "127.0.0.1", 0)
     made.port = serves.start()
     yield made
     serves.stop()
@@ -71,7 +75,7 @@ def server() -> Iterator[Served]:
 @pytest.fixture
 def served(server: Served) -> Served:
     """The server, that has woken nobody yet."""
-    server.woken, server.health = 0, (True, {"cycles": 7})
+    server.woken, server.told, server.health = 0, 0, (True, {"cycles": 7})
     return server
 
 
@@ -249,6 +253,31 @@ def test_many_deliveries_at_once_are_all_answered(served: Served) -> None:
         post.join()
     assert answers == [202] * 20
     assert served.woken == 20
+
+
+# ---- what it is about ---------------------------------------------------------------------------------------------
+
+KINDS: dict[str, tuple[str, Headers, int]] = {
+    "a push to Gitea": ("gitea", {"X-Gitea-Event": "push", "X-GitHub-Event": "push"}, 0),
+    "a branch that is deleted on Gitea": ("gitea", {"X-Gitea-Event": "delete"}, 0),
+    "a pull request on Gitea": ("gitea", {"X-Gitea-Event": "pull_request"}, 1),
+    "a review on Forgejo": ("forgejo", {"X-Forgejo-Event": "pull_request_approved"}, 1),
+    "a push to GitHub": ("github", {"X-GitHub-Event": "push"}, 0),
+    "a pull request on GitHub": ("github", {"X-GitHub-Event": "pull_request"}, 1),
+    "a push to GitLab": ("gitlab", {"X-Gitlab-Event": "Push Hook"}, 0),
+    "a merge request on GitLab": ("gitlab", {"X-Gitlab-Event": "Merge Request Hook"}, 1),
+    "a kind that nobody knows": ("github", {"X-GitHub-Event": "something_new"}, 1),
+    "no kind at all": ("generic", {}, 1),
+}
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_only_what_may_be_about_pull_requests_asks_the_forge_and_everything_wakes_the_hub(served: Served, case: str) -> None:
+    sender, headers, told = KINDS[case]
+    assert served.deliver(sender, {**PROOFS[sender](SECRET, BODY), **headers}) == 202
+    assert (served.woken, served.told) == (1, told)
+    assert served.deliver(sender, headers) == 401
+    assert (served.woken, served.told) == (1, told)
 
 
 # ---- health -------------------------------------------------------------------------------------------------------

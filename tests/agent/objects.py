@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reconciler.agent.queueing import GRANT_CHECK, QUEUE_LABEL
 from reconciler.agent.reading import ANNOTATION_CLOSED, INDEX, Key
 from reconciler.model.grants import Grant, Grants
-from reconciler.model.names import GATE, LABEL_ATTEMPT, LABEL_MANAGED, MANAGED_BY
+from reconciler.model.names import ANNOTATION_QUEUE, GATE, LABEL_ATTEMPT, LABEL_MANAGED, MANAGED_BY
 from reconciler.ports import ClusterState
 
 TEAM, ATTEMPT = "team-a", "llm-a-3f9a1c-a1"
@@ -145,6 +146,31 @@ def make_job(
         "status": {"conditions": said, **(status or {})},
     }
     return made | ({"kind": kind} if kind else {})
+
+
+def queued_job(queue: str = "gpu-research", *, enqueued: bool = True, **more: Any) -> Raw:
+    """A Job whose manifest names a queue; `enqueued`: it carries Kueue's label."""
+    job = make_job(**more)
+    job["metadata"]["annotations"] = {**job["metadata"].get("annotations", {}), ANNOTATION_QUEUE: queue}
+    if enqueued:
+        job["metadata"]["labels"][QUEUE_LABEL] = queue
+    return job
+
+
+def make_admission(ours: str | None = "Pending", *, reserved: bool = True, active: bool = True, owner: str = "uid-1") -> Raw:
+    """Kueue's Workload of a Job. `ours`: the state of our check; None where the queue does not have it."""
+    checks = [{"name": "another", "state": "Ready", "lastTransitionTime": "2026-05-01T10:00:00Z"}]
+    if ours is not None:
+        checks.append({"name": GRANT_CHECK, "state": ours, "lastTransitionTime": "2026-05-01T10:00:00Z"})
+    metadata: Raw = {"name": "job-x", "namespace": TEAM, "uid": "uid-w", "resourceVersion": "9"}
+    metadata["ownerReferences"] = [{"kind": "Job", "name": ATTEMPT, "uid": owner, "controller": True}]
+    reserving = {"type": "QuotaReserved", "status": "True" if reserved else "False", "message": "insufficient unused quota"}
+    return {
+        "kind": "Workload",
+        "metadata": metadata,
+        "spec": {"active": active},
+        "status": {"conditions": [reserving], "admissionChecks": checks if reserved else []},
+    }
 
 
 def make_grant(attempt: str = ATTEMPT, *, nodes: int = 1, run_seconds: int | None = None, team: str = TEAM) -> Grant:

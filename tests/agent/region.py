@@ -1,7 +1,7 @@
 """A region for tests of the agent: a local cluster with simulated containers, a branch, a store, clocks moved by hand, and
 agents that can be killed at any request."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -125,6 +125,10 @@ class Wire:
     def log_tail(self, namespace: str, pod: str, limit: int) -> str:
         self._pass("log_tail", after=False)
         return self.cluster.log_tail(namespace, pod, limit)
+
+    def complaints(self, target: ObjectRef, limit: int) -> Sequence[str]:
+        self._pass("complaints", after=False)
+        return self.cluster.complaints(target, limit)
 
     def read_record(self) -> Stored | None:
         self._pass("read_record", after=False)

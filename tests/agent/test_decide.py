@@ -6,9 +6,12 @@ import pytest
 
 from reconciler.agent.actions import (
     Action,
-    ClosePod,
+    Admit,
+    Close,
+    Deactivate,
     DeleteObject,
     DeletePod,
+    Enqueue,
     LiftGate,
     Nudge,
     PatchDeadline,
@@ -54,7 +57,7 @@ def in_words(action: Action) -> str:
             return f"close {target.uid}" if close else f"suspend {target.uid}"
         case DeletePod(_, target, grace):
             return f"delete {target.name}" + ("" if grace is None else f" in {grace}")
-        case ClosePod(_, target):
+        case Close(_, target):
             return f"close {target.name}"
         case LiftGate(_, target, _):
             return f"lift {target.name}"
@@ -66,6 +69,17 @@ def in_words(action: Action) -> str:
             return f"forget {target.uid}"
         case Nudge(commit):
             return f"nudge {commit}"
+        case Deactivate() | Enqueue() | Admit():
+            return in_queue_words(action)
+
+
+def in_queue_words(action: Deactivate | Enqueue | Admit) -> str:
+    """The same, of what is done where Kueue has the queue."""
+    match action:
+        case Enqueue(_, _, queue, seconds):
+            return f"enqueue in {queue} for {seconds}"
+        case _:
+            return f"{type(action).__name__.lower()} {action.target.name}"
 
 
 @dataclass(frozen=True)

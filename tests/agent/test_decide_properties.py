@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.agent.actions import ClosePod, DeletePod, LiftGate, PatchDeadline, Release, Suspend
+from reconciler.agent.actions import Close, DeletePod, LiftGate, PatchDeadline, Release, Suspend
 from reconciler.agent.decide import Decision, Right, decide
 from reconciler.agent.reading import Key, is_active, is_closed, is_deleting, is_suspended, makes_no_pods, uid_of
 from reconciler.agent.record import Entry, Record, decode, encode
@@ -138,7 +138,7 @@ def test_only_what_was_never_un_suspended_is_released(world: World) -> None:
 def test_whatever_may_run_without_a_grant_is_stopped(world: World) -> None:
     attempts, decision = decided(world)
     if world[2] is None and not world[3].stop_all:
-        assert not any(isinstance(action, Suspend | DeletePod | ClosePod) for action in decision.actions)
+        assert not any(isinstance(action, Suspend | DeletePod | Close) for action in decision.actions)
         return
     suspended = {action.target.uid for action in decision.actions if isinstance(action, Suspend)}
     deleted = {action.target.uid for action in decision.actions if isinstance(action, DeletePod)}
@@ -154,7 +154,7 @@ def test_whatever_may_run_without_a_grant_is_stopped(world: World) -> None:
 @given(worlds)
 def test_what_is_granted_released_and_untouched_is_left_to_run(world: World) -> None:
     attempts, decision = decided(world)
-    stops = {action.target.uid for action in decision.actions if isinstance(action, Suspend | DeletePod | ClosePod)}
+    stops = {action.target.uid for action in decision.actions if isinstance(action, Suspend | DeletePod | Close)}
     for seen in attempts:
         item = seen.bound
         if not granted(seen, world) or item is None or is_suspended(item) or is_closed(item):

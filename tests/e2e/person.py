@@ -24,10 +24,10 @@ _ENVIRONMENT = {
 
 
 class Person:
-    """Works in `folder`, a working tree whose origin is `url`."""
+    """Works in `folder`, a working tree."""
 
-    def __init__(self, folder: Path, url: str) -> None:
-        self.folder, self.url = folder, url
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def git(self, *arguments: str) -> str:
         """Run git in the working tree and return what it prints."""
@@ -45,10 +45,14 @@ class Person:
             else:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text, encoding="utf-8")
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--message", message)
+        self.commit(message)
         self.git("push", "--quiet", "origin", "HEAD:main")
         return time.monotonic()
+
+    def commit(self, message: str) -> None:
+        """Commit all that is in the working tree."""
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", message)
 
     def fetched(self, branch: str) -> str | None:
         """The commit of a branch as the remote has it now; None where there is none."""

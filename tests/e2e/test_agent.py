@@ -1,5 +1,6 @@
 """The agent itself on a real API server: released once, stopped when it must be, whatever the controllers do."""
 
+import json
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,7 @@ from reconciler.model.report import RegionReport, WorkloadReport
 from reconciler.ports import ObjectStore, SyncState
 from tests.agent.stores import FailingStore
 from tests.e2e.control_plane import ControlPlane
-from tests.e2e.world import Team, agents_cluster, job_of
+from tests.e2e.world import GPU, Team, agents_cluster, job_of
 from tests.waiting import until
 
 NAME = "train-aaaaaa-a1"
@@ -40,8 +41,8 @@ class Applied:
 class Region:
     """The region's agent at work in a thread, and the hub's part in the store."""
 
-    def __init__(self, plane: ControlPlane, team: Team, store: ObjectStore, settings: Settings) -> None:
-        self.plane, self.team, self.store, self.settings = plane, team, store, settings
+    def __init__(self, plane: ControlPlane, team: Team, store: ObjectStore, settings: Settings, *, watched: bool) -> None:
+        self.plane, self.team, self.store, self.settings, self.watched = plane, team, store, settings, watched
         self.engine = Applied()
         self._version = 0
         self._stop, self._wake = threading.Event(), threading.Event()
@@ -51,6 +52,9 @@ class Region:
         """An agent, with nothing in its memory."""
         self._stop, self._wake = threading.Event(), threading.Event()
         cluster = agents_cluster(self.plane)
+        if self.watched:
+            cluster.start(self._wake.set)
+        self._cluster = cluster
         self.agent = Agent("eu", cluster, self.engine, self.store, SystemClock(), self.settings, secrets.token_hex(8))
         self._thread = threading.Thread(target=self.agent.run, args=(self._stop, self._wake))
         self._thread.start()
@@ -61,6 +65,7 @@ class Region:
         self._stop.set()
         self._wake.set()
         self._thread.join(30)
+        self._cluster.stop()
         assert not self._thread.is_alive()
 
     def render(self, job: dict[str, Any]) -> None:
@@ -117,8 +122,9 @@ def start(plane: ControlPlane, team: Team) -> Iterator[Callable[..., Region]]:
     made: list[Region] = []
     plane.kubectl("delete", "configmap", "agent-record", "-n", "gpu-reconciler", "--ignore-not-found")
 
-    def started(store: ObjectStore, **settings: Any) -> Region:
-        made.append(Region(plane, team, store, Settings(report_seconds=0.5, change_seconds=0.1, look_seconds=0.2, **settings)))
+    def started(store: ObjectStore, *, watched: bool = False, **settings: Any) -> Region:
+        chosen = Settings(**{"report_seconds": 0.5, "change_seconds": 0.1, "look_seconds": 0.2, **settings})
+        made.append(Region(plane, team, store, chosen, watched=watched))
         return made[-1]
 
     yield started
@@ -182,3 +188,67 @@ def test_a_region_that_cannot_renew_its_lease_stops_everything(start: Callable[.
     assert fenced.succeeded is False
     region.some_steps()
     assert team.job(NAME)["spec"]["suspend"] is True, "a renewed lease starts nothing again"
+
+
+def test_an_agent_that_looks_seldom_is_woken_by_what_happens(tmp_path: Path, start: Callable[..., Region], team: Team) -> None:
+    region = start(FileStore(tmp_path), watched=True, look_seconds=300.0, report_seconds=300.0, poll_seconds=0.2)
+    region.render(job_of(NAME, says={"sim/run": "2s"}))
+    region.when(lambda said: said.state == "Held")
+    region.grant([NAME])
+    region.when(lambda said: any(pod.phase == "Running" for pod in said.pods))
+    ended = region.when(lambda said: said.state == "Ended")
+    assert (ended.stopped, ended.succeeded) == (True, True)
+    report = region.report()
+    assert report is not None
+    assert report.health == ()
+
+
+def quota(gpus: int) -> dict[str, Any]:
+    spec = {"hard": {f"requests.{GPU}": str(gpus)}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": spec}
+
+
+def test_why_a_released_job_gets_no_pods_is_told(tmp_path: Path, start: Callable[..., Region], team: Team) -> None:
+    region = start(FileStore(tmp_path), complaint_seconds=0.5)
+    team.create(quota(0))
+    until(lambda: team.plane.get("resourcequota", "gpus", team.namespace).get("status", {}).get("hard"))
+    region.render(job_of(NAME, says={"sim/run": "2s"}))
+    region.grant([NAME])
+    waiting = region.when(lambda said: said.waiting is not None)
+    assert (waiting.state, waiting.pods) == ("Released", ())
+    assert waiting.waiting is not None
+    assert waiting.waiting.startswith("FailedCreate: Error creating: pods")
+    assert "exceeded quota: gpus" in waiting.waiting
+    team.plane.kubectl("delete", "resourcequota", "gpus", "-n", team.namespace)
+    ended = region.when(lambda said: said.state == "Ended", within=60.0)
+    assert (ended.waiting, ended.succeeded) == (None, True)
+
+
+def test_why_a_pod_finds_no_node_is_told(tmp_path: Path, start: Callable[..., Region], team: Team) -> None:
+    region = start(FileStore(tmp_path))
+    job = job_of(NAME)
+    job["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {GPU: "100"}}
+    region.render(job)
+    region.grant([NAME])
+    said = region.when(lambda said: any(pod.waiting for pod in said.pods))
+    assert (said.pods[0].waiting or "").startswith("Unschedulable: 0/")
+    assert f"Insufficient {GPU}" in (said.pods[0].waiting or "")
+
+
+def test_why_an_image_does_not_come_is_told(tmp_path: Path, start: Callable[..., Region], team: Team) -> None:
+    region = start(FileStore(tmp_path))
+    region.render(job_of(NAME, says={"sim/pull": "600s"}))
+    region.grant([NAME])
+    said = region.when(lambda said: any(pod.node for pod in said.pods))
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "reg.example.com/train:1"'}
+    status = {"containerStatuses": [_status("main", waiting)]}
+    pod = said.pods[0].name
+    team.plane.kubectl(
+        "patch", "pod", pod, "-n", team.namespace, "--subresource=status", "-p", json.dumps({"status": status})
+    )  # as its kubelet does
+    told = region.when(lambda said: any(pod.waiting for pod in said.pods))
+    assert told.pods[0].waiting == 'ImagePullBackOff: Back-off pulling image "reg.example.com/train:1"'
+
+
+def _status(name: str, waiting: dict[str, str]) -> dict[str, Any]:
+    return {"name": name, "image": "", "imageID": "", "ready": False, "restartCount": 0, "state": {"waiting": waiting}}

@@ -12,6 +12,7 @@ from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.kube import KubeCluster, Settings
 from reconciler.adapters.kube.connection import Connection
 from reconciler.adapters.kube.listing import Collection, Until, every
+from reconciler.adapters.kube.slim import slim
 from reconciler.model.names import LABEL_MANAGED
 from reconciler.ports import Transient
 from tests.e2e.control_plane import ControlPlane
@@ -44,10 +45,10 @@ def make_pods(team: Team, count: int) -> None:
 
 def pods_of(plane: ControlPlane, team: Team, page: int, clock: Between, seconds: float = 30.0) -> list[str]:
     """The names of a namespace's pods, read page by page with something done between the pages."""
-    collection = Collection(f"/api/v1/namespaces/{team.namespace}/pods", page)
+    collection = Collection("Pod", f"/api/v1/namespaces/{team.namespace}/pods")
     connection = Connection(access_of(plane), SystemClock(), 10.0)
-    found = every(connection, collection, Until(clock, SystemClock().monotonic() + seconds))
-    return [item["metadata"]["name"] for item in found]
+    found = every(connection, collection, Until(clock, SystemClock().monotonic() + seconds, page))
+    return [item["metadata"]["name"] for item in found.items]
 
 
 def compact(plane: ControlPlane) -> None:
@@ -69,8 +70,8 @@ def test_all_is_read_and_only_our_workloads(plane: ControlPlane, team: Team) -> 
     team.create(pod_of("p"))
     running = team.pods_when(1, "Running")
     state = agents_cluster(plane).read()
-    assert [job for job in state.workloads if job["metadata"]["namespace"] == team.namespace] == [ours]
-    assert [pod for pod in state.pods if pod["metadata"]["namespace"] == team.namespace] == running
+    assert [job for job in state.workloads if job["metadata"]["namespace"] == team.namespace] == [slim("Job", ours)]
+    assert [pod for pod in state.pods if pod["metadata"]["namespace"] == team.namespace] == [slim("Pod", pod) for pod in running]
     assert {"default", "gpu-reconciler", team.namespace} <= set(state.namespaces)
     assert state.priority_values["system-node-critical"] == 2_000_001_000
     assert {node["metadata"]["name"]: node["status"]["capacity"]["nvidia.com/gpu"] for node in state.nodes} == {

@@ -6,14 +6,12 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.kube import Access, KubeCluster, Settings, from_kubeconfig, in_cluster
-from reconciler.adapters.kube.access import Pem
 from reconciler.ports import ObjectRef, Refused, Transient
 from tests.e2e.control_plane import ControlPlane, free_ports
 from tests.e2e.world import Team, access_of, agents_cluster, job_of, ref_of
@@ -56,49 +54,73 @@ def test_the_agents_account_may_not_do_more_than_it_needs(plane: ControlPlane) -
     assert plane.kubectl("auth", "can-i", "patch", "pods", "-A", *agent).strip() == "yes"
 
 
-def test_a_token_that_is_not_known_is_refused(plane: ControlPlane) -> None:
-    with pytest.raises(Refused, match=r"401.*renew the token"):
-        cluster_of(replace(access_of(plane), token="nonsense", token_file=None)).read()
+def moved(plane: ControlPlane, folder: Path, **cluster: object) -> Path:
+    """The administrator's kubeconfig in that folder, its cluster told otherwise."""
+    content = json.loads(plane.kubeconfig.read_text())
+    shutil.copytree(plane.folder / "pki", folder / "pki", dirs_exist_ok=True)
+    content["clusters"][0]["cluster"].update(cluster)
+    path = folder / "config"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def account(plane: ControlPlane, folder: Path) -> Access:
+    """The agent's own access, by a copy of what its pod finds mounted."""
+    shutil.copytree(plane.folder / "serviceaccount", folder)
+    host, _, port = plane.server.removeprefix("https://").rpartition(":")
+    return in_cluster({"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}, folder)
 
 
 def test_a_token_that_is_replaced_in_its_file_is_used_at_once(plane: ControlPlane, tmp_path: Path) -> None:
     folder = tmp_path / "account"
-    shutil.copytree(plane.folder / "serviceaccount", folder)
+    cluster = cluster_of(account(plane, folder))
     good = (folder / "token").read_text()
-    cluster = cluster_of(replace(access_of(plane), token_file=folder / "token"))
     for token, works in ((good, True), ("nonsense", False), (good, True)):
         (folder / "token").write_text(token)
         if works:
             assert cluster.read().nodes
         else:
-            with pytest.raises(Refused):
+            with pytest.raises(Refused, match=r"401.*renew the token"):
                 cluster.read()
     (folder / "token").unlink()
     with pytest.raises(Refused, match="token cannot be read"):
         cluster.read()
 
 
+def test_a_client_certificate_that_is_replaced_in_its_file_is_taken(plane: ControlPlane, tmp_path: Path) -> None:
+    path = moved(plane, tmp_path)
+    cluster = cluster_of(from_kubeconfig(path))
+    make_authority(tmp_path / "pki/admin.crt")
+    shutil.copy(tmp_path / "pki/admin.crt.key", tmp_path / "pki/admin.key")
+    with pytest.raises(Refused, match="401"):
+        cluster.read()
+    for name in ("admin.crt", "admin.key"):
+        shutil.copy(plane.folder / "pki" / name, tmp_path / "pki" / name)
+    assert cluster.read().nodes
+
+
 def test_a_server_of_another_authority_is_not_spoken_to(plane: ControlPlane, tmp_path: Path) -> None:
-    stranger = tmp_path / "ca.crt"
-    make_authority(stranger)
-    cluster = cluster_of(replace(access_of(plane), authority=Pem(stranger)))
+    path = moved(plane, tmp_path)
+    make_authority(tmp_path / "pki/ca.crt")
+    cluster = cluster_of(from_kubeconfig(path))
     with pytest.raises(Refused, match=r"certificate.*name the CA"):
         cluster.read()
-    shutil.copy(plane.folder / "pki/ca.crt", stranger)
+    shutil.copy(plane.folder / "pki/ca.crt", tmp_path / "pki/ca.crt")
     assert cluster.read().nodes, "a CA that was replaced in its file is taken without a restart"
 
 
 def make_authority(path: Path) -> None:
-    """A CA that has signed nothing."""
-    key = path.with_suffix(".key")
+    """A CA that has signed nothing, and its key beside it."""
+    key = path.with_suffix(f"{path.suffix}.key")
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-subj", "/CN=stranger", "-out", path]
     subprocess.run(command, check=True, capture_output=True)
 
 
-def test_a_server_of_another_name_is_not_spoken_to(plane: ControlPlane) -> None:
+def test_a_server_of_another_name_is_not_spoken_to(plane: ControlPlane, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="ostname"):
-        cluster_of(replace(access_of(plane), server_name="elsewhere.example.com")).read()
-    assert cluster_of(replace(access_of(plane), server_name="kubernetes.default.svc")).read().nodes
+        cluster_of(from_kubeconfig(moved(plane, tmp_path, **{"tls-server-name": "elsewhere.example.com"}))).read()
+    named = moved(plane, tmp_path, **{"tls-server-name": "kubernetes.default.svc"})
+    assert cluster_of(from_kubeconfig(named)).read().nodes
 
 
 def test_a_kubeconfig_with_everything_inside(plane: ControlPlane, tmp_path: Path) -> None:
@@ -115,8 +137,8 @@ def test_a_kubeconfig_with_everything_inside(plane: ControlPlane, tmp_path: Path
     assert cluster_of(from_kubeconfig(path)).read().nodes
 
 
-def test_nobody_listens(plane: ControlPlane) -> None:
-    cluster = cluster_of(replace(access_of(plane), server=f"https://127.0.0.1:{free_ports(1)[0]}"))
+def test_nobody_listens(plane: ControlPlane, tmp_path: Path) -> None:
+    cluster = cluster_of(from_kubeconfig(moved(plane, tmp_path, server=f"https://127.0.0.1:{free_ports(1)[0]}")))
     with pytest.raises(Transient, match="no answer"):
         cluster.read()
 
@@ -148,13 +170,6 @@ def answered(cluster: KubeCluster) -> bool:
         return bool(cluster.read().nodes)
     except Transient:
         return False
-
-
-def test_outside_of_a_pod() -> None:
-    with pytest.raises(Refused, match="this is no pod"):
-        in_cluster({})
-    with pytest.raises(Refused, match="token is not there"):
-        in_cluster({"KUBERNETES_SERVICE_HOST": "h", "KUBERNETES_SERVICE_PORT": "1"}, Path("/nonexistent"))
 
 
 def test_the_agents_own_way_in_is_enough(plane: ControlPlane) -> None:

@@ -27,6 +27,24 @@ def service_account(plane: ControlPlane) -> Path:
     return folder
 
 
+def token_kubeconfig(plane: ControlPlane) -> Path:
+    """A kubeconfig of the agent's own account, whose rights are installed already: what it may do in its pod, and no more."""
+    token = plane.kubectl("create", "token", "agent", "-n", "gpu-reconciler", "--duration=8h")
+    path = plane.folder / "agent.kubeconfig"
+    cluster = {"server": plane.server, "certificate-authority": str(plane.folder / "pki/ca.crt")}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "agent",
+        "clusters": [{"name": "region", "cluster": cluster}],
+        "users": [{"name": "agent", "user": {"token": token}}],
+        "contexts": [{"name": "agent", "context": {"cluster": "region", "user": "agent"}}],
+    }
+    path.write_text(json.dumps(content))
+    path.chmod(0o600)
+    return path
+
+
 def access_of(plane: ControlPlane) -> Access:
     """The agent's access, as it finds it in its pod."""
     host, _, port = plane.server.removeprefix("https://").rpartition(":")

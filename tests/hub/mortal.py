@@ -148,6 +148,9 @@ class Distant:
     def log_tail(self, namespace: str, pod: str, limit: int) -> str:
         return self._ask("log_tail", (namespace, pod, limit))
 
+    def complaints(self, target: ObjectRef, limit: int) -> Sequence[str]:
+        return self._ask("complaints", (target, limit))
+
     def read_record(self) -> Stored | None:
         return self._ask("read_record", ())
 

@@ -34,6 +34,7 @@ SIDECAR: dict[str, Any] = {
 PROFILES: dict[str, dict[str, Any]] = {
     "plain": PLAIN,
     "many network cards": EFA,
+    "gangs of Volcano's": {**PLAIN, "profile": {**PLAIN["profile"], "gang": "volcano"}},
     "a sidecar and overhead": {**PLAIN, "profile": {**PLAIN["profile"], "pod": SIDECAR}},
     "another vendor's GPUs": {**PLAIN, "profile": {**PLAIN["profile"], "gpu_resource": "amd.com/gpu", "gpu_label": "amd.com/gpu.product-name"}},
 }  # fmt: skip
@@ -112,7 +113,9 @@ def test_the_pod_asks_for_what_was_planned(one: Rendering) -> None:
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=SLOW)
 @given(renderings())
 def test_kubernetes_knows_every_field(one: Rendering) -> None:
-    for found in objects(render_job(one)).values():
+    for kind, found in objects(render_job(one)).items():
+        if kind == "PodGroup":  # a kind of Volcano's; its fields are check.py's closed rules
+            continue
         kubernetes_validate.validate(found, "1.36", strict=True)
 
 

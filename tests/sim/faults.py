@@ -250,6 +250,9 @@ class FaultyCluster:
     def log_tail(self, namespace: str, pod: str, limit: int) -> str:
         return self._cluster().log_tail(namespace, pod, limit)
 
+    def complaints(self, target: ObjectRef, limit: int) -> Sequence[str]:
+        return self._cluster().complaints(target, limit)
+
     def read_record(self) -> Stored | None:
         return self._fuse.read("read record", lambda: self._cluster().read_record(), far=False)
 

@@ -24,6 +24,8 @@ from reconciler.adapters.git.command import REMOTE, Answer, Remote, failure, git
 from reconciler.ports import CommitWords, PushOutcome, RefUpdate, Refused, Transient, TreeEntry
 
 _TRACKING: Final = "refs/remotes/origin/"
+_FETCHED: Final = "refs/fetched/one"
+"""Where the last ref that is no branch stands here; what it had before stays readable."""
 _OLDEST_GIT: Final = (2, 34)
 _PATIENCE: Final = 30
 """How many times `timeout_seconds` a fetch or push may take as long as it makes progress."""
@@ -158,6 +160,24 @@ class BareClone:
             found = [odb.read(_oid(commit)) for commit in ring if odb.exists(_oid(commit))]
             ring = list(dict.fromkeys(parent for _, body in found for parent in commits.parents_in(body)))[:_NEAR]
         return False
+
+    def fetch_ref(self, ref: str) -> str:
+        """Bring one ref that is no branch, and return its commit. Raises Transient or Refused."""
+        options = ["--no-tags", "--no-write-fetch-head", "--no-show-forced-updates", "--no-recurse-submodules", "--progress"]
+        answer = self._git(["fetch", *options, REMOTE, f"+{ref}:{_FETCHED}"], _PATIENCE)
+        if answer.code != 0:
+            raise failure(self._remote, f"fetching {ref} from", answer)
+        listed = self._git(["for-each-ref", "--format=%(objectname)", _FETCHED])
+        if listed.code != 0:
+            raise failure(self._remote, f"finding {ref} of", listed)
+        return listed.out.decode().strip()
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """A best common ancestor; None where there is none. Raises Transient where a commit is not here."""
+        answer = self._git(["merge-base", one, other], _PATIENCE)
+        if answer.code not in {0, 1}:
+            raise Transient(f"the history of {one} cannot be read: {shorten(answer.words)}; fetch again")
+        return answer.out.decode().split("\n")[0] or None
 
     def push(self, updates: Sequence[RefUpdate]) -> PushOutcome:
         """Move all branches or none, each only from its `old`.

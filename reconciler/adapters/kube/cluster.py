@@ -3,29 +3,28 @@
 Decides which requests a call becomes and what their answers mean to it. What is to be read or changed is the agent's.
 
 Invariants: a patch is done on exactly the object and version that it names, or not at all; a deletion only on the object that it
-names. `read` lists the pods after the workloads: whatever a workload that is seen shut had made of pods is then seen as well.
+names. What a look consists of stands in looking.py.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from reconciler.adapters.kube import record
+from reconciler.adapters.kube import events, record
 from reconciler.adapters.kube.access import Access
 from reconciler.adapters.kube.answers import Request, blames, failure, said
 from reconciler.adapters.kube.connection import Connection
-from reconciler.adapters.kube.listing import Collection, Until, every
-from reconciler.model.names import LABEL_MANAGED, MANAGED_BY
+from reconciler.adapters.kube.listing import Collection, Until
+from reconciler.adapters.kube.looking import ADMISSIONS, WATCHED, Look, look
+from reconciler.adapters.kube.watching import Times, Watch
 from reconciler.model.pods import MAIN
-from reconciler.ports import Clock, ClusterState, Conflict, KubeObject, ObjectRef, Refused, Stored, Transient
+from reconciler.ports import Clock, ClusterState, Conflict, ObjectRef, Refused, Stored, Transient, Wake
 
 OWN_NAMESPACE: Final = "gpu-reconciler"
 _RECORD: Final = "agent-record"
-_PLURALS: Final = {"Pod": ("/api/v1", "pods"), "Job": ("/apis/batch/v1", "jobs")}
-_WORKLOADS: Final = ("Job",)
-_OURS: Final = f"{LABEL_MANAGED}={MANAGED_BY}"
+_PLURALS: Final = {"Pod": ("/api/v1", "pods"), "Job": ("/apis/batch/v1", "jobs"), "Workload": (ADMISSIONS, "workloads")}
 _MERGE: Final = "application/merge-patch+json"
 
 
@@ -41,47 +40,62 @@ class Settings:
     """For one request. It must fit into the margin after which the hub gives a silent region's jobs to others (30 s)."""
     look_seconds: float = 30.0
     """For the whole of a `read`, all pages together."""
+    confirm_seconds: float = 180.0
+    """How long a watch's copy counts after its server has last spoken. It must be longer than a silence is borne."""
+    watching: Times = field(default_factory=Times)
 
 
 _DEFAULTS: Final = Settings()
 
 
 class KubeCluster:
-    """One region's API server. Safe to share between threads; holds connections, and nothing of what it has read."""
+    """One region's API server. Safe to share between threads.
+
+    Without `start` it holds nothing of what it has read, and each look reads all. With it, a look reads what is ours and takes
+    the rest from copies that watches keep.
+    """
 
     def __init__(self, access: Access, clock: Clock, settings: Settings = _DEFAULTS) -> None:
         """Nothing is sent yet."""
-        self._connection = Connection(access, clock, settings.request_seconds)
+        self.connection = Connection(access, clock, settings.request_seconds)
+        """Also for whatever else is asked of this server."""
         self._clock = clock
         self._settings = settings
         self._record = record.Place(settings.namespace, _RECORD)
+        self._watches: Mapping[Collection, Watch] = {}
+
+    def start(self, wake: Wake) -> None:
+        """Watch the cluster; `wake` is called, from other threads, when something changes that is read. Once only."""
+        self._watches = {wanted: Watch(self.connection, wanted, self._clock, self._settings.watching, wake) for wanted in WATCHED}
+        for watch in self._watches.values():
+            watch.start()
+
+    def stop(self) -> None:
+        """End the watches, and give up all connections. Calls of others go on as before."""
+        watches, self._watches = self._watches, {}
+        for watch in watches.values():
+            watch.stop(self._settings.request_seconds)
+        self.connection.close()
 
     def read(self) -> ClusterState:
         """All nodes, namespaces, PriorityClasses and pods, and the workloads with our label. Raises Transient or Refused."""
-        until = Until(self._clock, self._clock.monotonic() + self._settings.look_seconds)
-        nodes = self._every("/api/v1/nodes", until)
-        namespaces = self._every("/api/v1/namespaces", until)
-        priorities = self._every("/apis/scheduling.k8s.io/v1/priorityclasses", until)
-        workloads: list[KubeObject] = []
-        for kind in _WORKLOADS:
-            workloads += self._every("/".join(_PLURALS[kind]), until, _OURS)
-        return ClusterState(
-            nodes=nodes,
-            pods=self._every("/api/v1/pods", until),
-            workloads=workloads,
-            namespaces=[item["metadata"]["name"] for item in namespaces],
-            priority_values={item["metadata"]["name"]: int(item["value"]) for item in priorities},
-        )
+        now, settings = self._clock.monotonic(), self._settings
+        until = Until(self._clock, now + settings.look_seconds, settings.page)
+        return look(Look(self.connection, self._watches, now - settings.confirm_seconds, until))
 
     def patch(self, target: ObjectRef, body: Mapping[str, Any]) -> ObjectRef:
-        """JSON merge patch at exactly that version; returns the new one. Raises Conflict, Refused or Transient."""
+        """JSON merge patch at exactly that version; returns the new one. A body of `status` alone is for the status subresource.
+
+        Raises Conflict, Refused or Transient.
+        """
         versions = {"uid": target.uid, "resourceVersion": target.resource_version}
         asked = body.get("metadata") or {}
         for name, value in versions.items():
             if asked.get(name, value) != value:
                 raise Conflict(f'{target.kind} "{target.name}": the object has been modified; {name} differs')
-        request = Request("PATCH", _path(target), body={**body, "metadata": {**asked, **versions}}, content=_MERGE)
-        answer = self._connection.ask(request, take=(HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY))
+        path = f"{_path(target)}/status" if body.keys() == {"status"} else _path(target)
+        request = Request("PATCH", path, body={**body, "metadata": {**asked, **versions}}, content=_MERGE)
+        answer = self.connection.ask(request, take=(HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY))
         if answer.code == HTTPStatus.NOT_FOUND:
             raise Conflict(f'{target.kind} "{target.name}" with uid {target.uid} is not there any more')
         if answer.code == HTTPStatus.UNPROCESSABLE_ENTITY:
@@ -100,7 +114,7 @@ class KubeCluster:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = max(grace_seconds, 0)
         request = Request("DELETE", _path(target), body=options)
-        answer = self._connection.ask(request, take=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT))
+        answer = self.connection.ask(request, take=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT))
         if answer.code == HTTPStatus.CONFLICT and self._is_there(target):
             raise Transient(f"{request}: {said(answer.value)}")
 
@@ -110,7 +124,7 @@ class KubeCluster:
         The API's own `limitBytes` cuts the end off, not the beginning. So lines are asked for, first as many as usually suffice.
         """
         path = _path(ObjectRef("Pod", namespace, pod, "", ""))
-        found = self._connection.ask(Request("GET", path), take=(HTTPStatus.NOT_FOUND,))
+        found = self.connection.ask(Request("GET", path), take=(HTTPStatus.NOT_FOUND,))
         if found.code == HTTPStatus.NOT_FOUND or limit <= 0:
             return ""
         names = [container["name"] for container in found.value["spec"]["containers"]]
@@ -119,24 +133,25 @@ class KubeCluster:
             query = {"container": MAIN if MAIN in names else names[0], "tailLines": str(lines)}
             # 400: the container has not started.
             taken = (HTTPStatus.NOT_FOUND, HTTPStatus.BAD_REQUEST)
-            tail = self._connection.tail(Request("GET", f"{path}/log", query), limit, taken) or b""
+            tail = self.connection.tail(Request("GET", f"{path}/log", query), limit, taken) or b""
             if len(tail) >= limit or tail.count(b"\n") < lines:
                 break
         return tail.decode(errors="replace")
 
+    def complaints(self, target: ObjectRef, limit: int) -> Sequence[str]:
+        """What the cluster's controllers complained of about that very object, newest first. Raises Refused or Transient."""
+        return events.complaints(self.connection, target, limit)
+
     def read_record(self) -> Stored | None:
         """The agent's record and its version. Raises Refused or Transient."""
-        return record.read(self._connection, self._record)
+        return record.read(self.connection, self._record)
 
     def write_record(self, body: bytes, *, expect: str | None) -> str:
         """Replace the record by compare-and-swap; returns its new version. Raises Conflict, Refused or Transient."""
-        return record.write(self._connection, self._record, body, expect)
-
-    def _every(self, path: str, until: Until, label: str = "") -> Sequence[KubeObject]:
-        return every(self._connection, Collection(path, self._settings.page, label), until)
+        return record.write(self.connection, self._record, body, expect)
 
     def _is_there(self, target: ObjectRef) -> bool:
-        found = self._connection.ask(Request("GET", _path(target)), take=(HTTPStatus.NOT_FOUND,))
+        found = self.connection.ask(Request("GET", _path(target)), take=(HTTPStatus.NOT_FOUND,))
         return found.code != HTTPStatus.NOT_FOUND and found.value["metadata"]["uid"] == target.uid
 
 

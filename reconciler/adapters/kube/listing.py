@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from reconciler.adapters.kube.answers import Request
 from reconciler.adapters.kube.connection import Connection
+from reconciler.adapters.kube.slim import slim
 from reconciler.ports import Clock, KubeObject, Transient
 
 _BEGINNINGS: Final = 3
@@ -22,26 +23,32 @@ _BEGINNINGS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """All objects at a path, or those with a label. `page`: at most so many at once."""
+    """All objects of a kind at a path, or those that a label selector finds."""
 
+    kind: str
     path: str
-    page: int
     label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """When a look that is not complete is given up, on the monotonic clock."""
+    """How a look goes on: at most `page` objects at once, and given up at that moment of the monotonic clock."""
 
     clock: Clock
     moment: float
+    page: int
 
 
-def every(connection: Connection, wanted: Collection, until: Until) -> list[KubeObject]:
-    """All objects of the collection; each names its kind as if it had been asked for alone, and `managedFields` are left out.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A collection's objects, slim, and the version of the whole, from which it can be watched."""
 
-    (They are bookkeeping of server-side apply, half of an object's bytes, and read by nobody here.) Raises Transient or Refused.
-    """
+    items: list[KubeObject]
+    version: str
+
+
+def every(connection: Connection, wanted: Collection, until: Until) -> Found:
+    """All objects of the collection. Raises Transient or Refused."""
     for _ in range(_BEGINNINGS):
         found = _all_pages(connection, wanted, until)
         if found is not None:
@@ -51,10 +58,10 @@ def every(connection: Connection, wanted: Collection, until: Until) -> list[Kube
     )
 
 
-def _all_pages(connection: Connection, wanted: Collection, until: Until) -> list[KubeObject] | None:
+def _all_pages(connection: Connection, wanted: Collection, until: Until) -> Found | None:
     """None where a page had expired."""
     found: list[KubeObject] = []
-    query = {"limit": str(wanted.page)}
+    query = {"limit": str(until.page)}
     if wanted.label:
         query["labelSelector"] = wanted.label
     while True:
@@ -64,17 +71,15 @@ def _all_pages(connection: Connection, wanted: Collection, until: Until) -> list
         if answer.code == HTTPStatus.GONE:
             return None
         found += _items(wanted, answer.value)
-        following = (answer.value.get("metadata") or {}).get("continue")
+        metadata = answer.value.get("metadata") or {}
+        following = metadata.get("continue")
         if not following:
-            return found
+            return Found(found, str(metadata.get("resourceVersion") or ""))
         query["continue"] = following
 
 
 def _items(wanted: Collection, page: dict[str, Any]) -> list[KubeObject]:
-    kind, version, items = (page.get(name) for name in ("kind", "apiVersion", "items"))
-    if not str(kind).endswith("List") or not isinstance(items, list):
+    kind, items = page.get("kind"), page.get("items")
+    if kind != f"{wanted.kind}List" or not isinstance(items, list):
         raise Transient(f"{wanted.path}: the answer is {kind}, not a list; something else answers for the API server")
-    named = {"apiVersion": version, "kind": str(kind).removesuffix("List")}
-    for item in items:
-        item["metadata"].pop("managedFields", None)
-    return [{**named, **item} for item in items]
+    return [slim(wanted.kind, item) for item in items]

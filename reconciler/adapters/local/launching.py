@@ -76,7 +76,7 @@ def _from_sources(container: KubeObject, sources: Sources) -> Iterator[tuple[str
 
 def _referred(source: KubeObject, pod: KubeObject, sources: Sources) -> str | None:
     if source.get("fieldRef"):
-        return _field(source["fieldRef"]["fieldPath"], pod)
+        return field_of(source["fieldRef"]["fieldPath"], pod)
     for field, words in (("configMapKeyRef", "configmap"), ("secretKeyRef", "secret")):
         if not source.get(field):
             continue
@@ -93,7 +93,8 @@ def _referred(source: KubeObject, pod: KubeObject, sources: Sources) -> str | No
     raise Unready(f"a local region has no environment variables from {', '.join(sorted(source))}")
 
 
-def _field(path: str, pod: KubeObject) -> str:
+def field_of(path: str, pod: KubeObject) -> str:
+    """The text of a pod's field, for variables and files. Raises Unready for a field that is not offered."""
     mapped = _MAPPED_FIELD.fullmatch(path)
     if mapped is not None:
         return str((pod["metadata"].get(mapped[1]) or {}).get(mapped[2], ""))

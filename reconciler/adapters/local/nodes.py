@@ -44,7 +44,7 @@ class NodeSpec:
 def place_nodes(objects: Objects, specs: Sequence[NodeSpec], now: int) -> None:
     """Make the API's nodes those of `specs`. One that is not declared any more stays, cordoned, until it is empty."""
     for spec in specs:
-        rendered = _rendered(spec, now)
+        rendered = as_node(spec, now)
         stored = objects.get("Node", "", spec.name)
         if stored is None:
             made = objects.create(rendered, now)
@@ -67,6 +67,34 @@ def place_nodes(objects: Objects, specs: Sequence[NodeSpec], now: int) -> None:
             cordon(objects, node["metadata"]["name"])
         else:
             objects.delete(node, now)
+
+
+def as_node(spec: NodeSpec, now: int) -> dict[str, Any]:
+    """The node as its kubelet registers it, with its status."""
+    labels = {"kubernetes.io/hostname": spec.name, **spec.labels}
+    amounts = {"cpu": spec.cpu, "memory": spec.memory, "ephemeral-storage": spec.disk, "pods": str(spec.pods)}
+    amounts |= {name: str(amount) for name, amount in spec.extended.items()}
+    healthy = dict(amounts)
+    if spec.gpus:
+        labels |= {
+            "nvidia.com/gpu.count": str(spec.gpus),
+            "nvidia.com/gpu.product": spec.product,
+            "nvidia.com/gpu.memory": str(spec.vram_mib),
+            "nvidia.com/cuda.driver-version.full": spec.driver,
+        }
+        amounts["nvidia.com/gpu"] = str(spec.gpus)
+        healthy["nvidia.com/gpu"] = str(spec.gpus - spec.unhealthy_gpus)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": spec.name, "labels": labels},
+        "spec": {"taints": [dict(taint) for taint in spec.taints]},
+        "status": {
+            "capacity": amounts,
+            "allocatable": healthy,
+            "conditions": [_ready("True", "KubeletReady", "kubelet is posting ready status", now)],
+        },
+    }
 
 
 def cordon(objects: Objects, name: str, *, on: bool = True) -> None:
@@ -144,30 +172,3 @@ def _node(objects: Objects, name: str) -> KubeObject:
 def _ready(status: str, reason: str, message: str, now: int) -> dict[str, str]:
     at = stamp(now)
     return {"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
-
-
-def _rendered(spec: NodeSpec, now: int) -> dict[str, Any]:
-    labels = {"kubernetes.io/hostname": spec.name, **spec.labels}
-    amounts = {"cpu": spec.cpu, "memory": spec.memory, "ephemeral-storage": spec.disk, "pods": str(spec.pods)}
-    amounts |= {name: str(amount) for name, amount in spec.extended.items()}
-    healthy = dict(amounts)
-    if spec.gpus:
-        labels |= {
-            "nvidia.com/gpu.count": str(spec.gpus),
-            "nvidia.com/gpu.product": spec.product,
-            "nvidia.com/gpu.memory": str(spec.vram_mib),
-            "nvidia.com/cuda.driver-version.full": spec.driver,
-        }
-        amounts["nvidia.com/gpu"] = str(spec.gpus)
-        healthy["nvidia.com/gpu"] = str(spec.gpus - spec.unhealthy_gpus)
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": spec.name, "labels": labels},
-        "spec": {"taints": [dict(taint) for taint in spec.taints]},
-        "status": {
-            "capacity": amounts,
-            "allocatable": healthy,
-            "conditions": [_ready("True", "KubeletReady", "kubelet is posting ready status", now)],
-        },
-    }

@@ -164,6 +164,11 @@ class ProcessRuntime:
         except FileNotFoundError:
             return ""
 
+    def shim_of(self, uid: str, container: str) -> int | None:
+        """The pid of the shim beside a program that runs, for who wants to be woken by its end; its end is the program's."""
+        spawned, _ = self._spawned.get((uid, container), (0, 0))
+        return spawned if spawned > 0 else self._live_shim(self._place(uid, container))
+
     def _place(self, uid: str, container: str) -> Path:
         return self._folder / uid / "containers" / container
 

@@ -21,8 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from reconciler.adapters.clock import SystemClock
-from reconciler.adapters.kube import Access, KubeCluster, Settings
-from reconciler.adapters.kube.access import Pem
+from reconciler.adapters.kube import Access, KubeCluster, Settings, from_kubeconfig
 
 Raw = Callable[[ssl.SSLSocket], None]
 """Writes an answer, or less than one, onto the connection."""
@@ -64,9 +63,11 @@ def drip(connection: ssl.SSLSocket) -> None:
 
 @dataclass
 class Server:
-    """Gives its answers in order, one for each request, each on its own connection; `asked` are the requests as they came."""
+    """Gives its answers in order, one for each request, each on its own connection; `asked` are the requests, each
+    body in the shortest form of its JSON."""
 
     access: Access
+    port: int
     answers: list[Raw] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     closed: int = 0
@@ -84,7 +85,7 @@ def answering(folder: Path) -> Iterator[Server]:
     tls.load_cert_chain(_certificate(folder))
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         port = listening.getsockname()[1]
-        server = Server(Access(f"https://127.0.0.1:{port}", authority=Pem(folder / "server.crt"), token="secret-word"))
+        server = Server(from_kubeconfig(kubeconfig(folder / "config", port)), port)
         serving = threading.Thread(target=_serve, args=(listening, tls, server))
         serving.start()
         try:
@@ -92,6 +93,19 @@ def answering(folder: Path) -> Iterator[Server]:
         finally:
             listening.shutdown(socket.SHUT_RDWR)
             serving.join()
+
+
+def kubeconfig(path: Path, port: int, user: dict[str, Any] | None = None, **cluster: Any) -> Path:
+    """A kubeconfig file for a server here."""
+    about = {"server": f"https://127.0.0.1:{port}", "certificate-authority": "server.crt", **cluster}
+    content = {
+        "current-context": "c",
+        "clusters": [{"name": "k", "cluster": about}],
+        "users": [{"name": "u", "user": {"token": "secret-word"} if user is None else user}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+    }
+    path.write_text(json.dumps(content))
+    return path
 
 
 def _serve(listening: socket.socket, tls: ssl.SSLContext, server: Server) -> None:
@@ -118,7 +132,8 @@ def _request(connection: ssl.SSLSocket) -> str:
     length = next((int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")), 0)
     while len(body) < length:
         body += connection.recv(65536)
-    return (head + b"\n" + body).decode()
+    written = json.dumps(json.loads(body), separators=(",", ":"), ensure_ascii=False) if body else ""
+    return f"{head.decode()}\n{written}"
 
 
 def _certificate(folder: Path) -> Path:
@@ -137,3 +152,15 @@ def _certificate(folder: Path) -> Path:
     form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     pair.write_bytes(key.private_bytes(*form) + certificate)
     return pair
+
+
+def events(*items: dict[str, Any] | bytes, silent: bool = False) -> Raw:
+    """A watch that tells these, and then ends as it should; or says nothing more until the other side gives up."""
+    lines = b"".join(item if isinstance(item, bytes) else json.dumps(item).encode() + b"\n" for item in items)
+
+    def answer(connection: ssl.SSLSocket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + lines)
+        while silent and connection.recv(65536):
+            pass
+
+    return answer

@@ -60,6 +60,22 @@ def test_an_answer_to_a_patch(server: Server, case: Case) -> None:
     assert len(server.asked) == 1, "what was asked once is not asked again"
 
 
+UNASKED = {
+    "busy, and told when to ask again": http(429, {}, headers="Retry-After: 0\r\nConnection: close\r\n"),
+    "away, and told when to ask again": http(503, {}, headers="Retry-After: 0\r\nConnection: close\r\n"),
+    "moved": http(301, "", headers="Location: /elsewhere\r\nConnection: close\r\n"),
+    "no answer": hang_up,
+}
+
+
+@pytest.mark.parametrize("answer", UNASKED.values(), ids=UNASKED.keys())
+def test_a_read_is_not_sent_again_by_itself_and_follows_nobody(server: Server, answer: Raw) -> None:
+    server.answers = [answer, http(200, {"kind": "NodeList", "items": []})]
+    with pytest.raises((Transient, Refused)):
+        server.cluster(request_seconds=0.5).read()
+    assert len(server.asked) == 1
+
+
 def test_what_a_patch_says(server: Server) -> None:
     server.answers = [http(200, NEW)]
     assert server.cluster().patch(JOB, {"spec": {"suspend": False}}) == ObjectRef("Job", "team", "train", "u1", "8")
@@ -102,7 +118,7 @@ def test_a_read_goes_through_all_pages_and_asks_for_pods_last(server: Server) ->
     server.answers = read_of(page("Pod", *pods[:2], following="next/="), page("Pod", pods[2]))
     state = server.cluster(page=2).read()
     assert [pod["metadata"] for pod in state.pods] == [{"name": "p0"}, {"name": "p1"}, {"name": "p2"}]
-    assert {(pod["apiVersion"], pod["kind"]) for pod in state.pods} == {("v1", "Pod")}
+    assert {pod["kind"] for pod in state.pods} == {"Pod"}
     paths = [request.split()[1].removesuffix("&timeout=5s") for request in server.asked]
     assert paths == [
         "/api/v1/nodes?limit=2",

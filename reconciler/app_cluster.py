@@ -1,0 +1,199 @@
+"""Wiring of a region's agent beside its Kubernetes: API server, sync engine, the common store, and which of its replicas acts.
+
+The agent is the same as on one machine. Of its replicas one leads, by a Lease of the region's own Kubernetes; the others stand by
+with their watches running. That only keeps them out of each other's way: what may run hangs on the store's lease and on the
+record (a paused leader's late request fails, for it names a version that is no more).
+
+Rule for whoever edits this file: a leader whose API server is silent leads on. Nobody else can take the lead there then, and the
+region's lease must be renewed: if it ran out, the hub would give the jobs to others while pods that nobody can reach run on.
+"""
+
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import structlog
+
+from reconciler.adapters.clock import SystemClock
+from reconciler.adapters.kube import Access, KubeCluster, from_kubeconfig, in_cluster
+from reconciler.adapters.kube.cluster import OWN_NAMESPACE
+from reconciler.adapters.kube.argocd import ArgoCd
+from reconciler.adapters.kube.flux import Flux
+from reconciler.adapters.kube.leading import Candidate, Leadership
+from reconciler.adapters.store_probe import probe
+from reconciler.agent.loop import Agent
+from reconciler.agent.settings import Settings
+from reconciler.app import open_store, store_address
+from reconciler.model.base import matches_name
+from reconciler.model.policy import Settings as HubSettings
+from reconciler.ports import ObjectStore, Refused, SyncEngine, Transient
+
+EngineName = Literal["flux", "argocd"]
+RETRY_SECONDS = 2.0
+"""Between tries to have, or renew, the lead."""
+STALE_SECONDS = 60.0
+"""Without a step for so long, whoever leads is not well."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """How an agent is run. Without `kubeconfig` it runs in a pod of its region."""
+
+    region: str
+    engine: EngineName
+    store: str
+    kubeconfig: Path | None = None
+    context: str | None = None
+    agent: Settings = field(default_factory=Settings)
+
+
+class ClusterRegion:
+    """One replica of a region's agent, ready to run. It starts without its store, too: stopping must not wait for one."""
+
+    def __init__(self, options: ClusterOptions) -> None:
+        """Raises Refused where the store's or the cluster's address cannot be used at all."""
+        if not matches_name(options.region):
+            raise Refused(f"{options.region!r} is no name of a region")
+        self._region = options.region
+        self._clock = SystemClock()
+        self._store = _opened(options.store)
+        self._cluster = KubeCluster(_access(options), self._clock)
+        self._engine = _engine(options.engine, self._cluster, self._clock)
+        self._settings = replace(options.agent, boot=_boot())
+        self._holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._leadership = Leadership(self._cluster.connection, self._clock, Candidate(self._holder, OWN_NAMESPACE))
+        self._stop, self._over, self._wake = threading.Event(), threading.Event(), threading.Event()
+        self._agent: Agent | None = None
+        self._looked_at = self._clock.monotonic()
+        self._trouble = ""
+        self._probed = False
+        self._refused: Refused | None = None
+        self._log = structlog.get_logger("agent").bind(region=options.region)
+
+    def stop(self) -> None:
+        """End the loops. What runs in the region runs on."""
+        self._stop.set()
+        self._over.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """Stand by, lead, stand by again, until `stop`. Blocks. Raises Refused for a store that keeps no promise of ours."""
+        self._cluster.start(self._wake.set)
+        try:
+            while not self._stop.is_set():
+                if self._leads():
+                    self._lead()
+                self._stop.wait(RETRY_SECONDS)
+        finally:
+            self._resign()
+            self._cluster.stop()
+        if self._refused is not None:
+            raise self._refused
+
+    def _leads(self) -> bool | None:
+        """Whether this replica has the Lease, after one try to have it; None where the API server does not say."""
+        try:
+            leads = self._leadership.try_lead() or self._leadership.may_act()
+        except (Transient, Refused) as error:
+            self._say(str(error))
+            return None
+        self._say("")
+        self._looked_at = self._clock.monotonic()
+        return leads
+
+    def _lead(self) -> None:
+        """Be the region's agent for as long as the Lease is kept."""
+        self._log.info("leads", holder=self._holder)
+        self._over.clear()
+        self._probe()
+        if self._stop.is_set():
+            return
+        incarnation = secrets.token_hex(8)
+        self._agent = Agent(self._region, self._cluster, self._engine, self._store, self._clock, self._settings, incarnation)
+        keeping = threading.Thread(target=self._keep, name="leadership", daemon=True)
+        keeping.start()
+        try:
+            self._agent.run(self._over, self._wake)
+        finally:
+            self._over.set()
+            keeping.join()
+            self._agent = None
+        if not self._stop.is_set():
+            self._log.warning("leads no more; another replica may")
+
+    def _keep(self) -> None:
+        """Renew the Lease beside the agent's steps, which may take longer; end them when another has it."""
+        while not self._over.wait(RETRY_SECONDS):
+            self._probe()
+            if self._leads() is False:
+                self._over.set()
+                self._wake.set()
+
+    def _probe(self) -> None:
+        """Ask the store, until it has answered once, whether it keeps what leases stand on."""
+        if self._probed:
+            return
+        try:
+            probe(self._store, secrets.token_hex(8))
+            self._probed = True
+        except Transient as error:
+            self._log.warning("the store does not answer yet", what=str(error))
+        except Refused as error:
+            self._refused = error
+            self.stop()
+
+    def _resign(self) -> None:
+        try:
+            self._leadership.resign()
+        except (Transient, Refused) as error:
+            self._log.warning("the lead could not be given up; another replica takes it when it runs out", what=str(error))
+
+    def _say(self, words: str) -> None:
+        if words and words != self._trouble:
+            self._log.warning("trouble", what=words)
+        self._trouble = words
+
+    # ---- for probes, from other threads
+
+    def health(self) -> tuple[bool, Mapping[str, Any]]:
+        """Whether the program should be left running: it steps, or it stands by."""
+        agent = self._agent
+        figures: dict[str, Any] = {"region": self._region, "leads": agent is not None, "trouble": self._trouble}
+        if agent is None:
+            return True, figures
+        silent = self._clock.monotonic() - agent.stepped_at
+        return silent < STALE_SECONDS, {**figures, "seconds_since_step": round(silent, 1)}
+
+    def readiness(self) -> tuple[bool, Mapping[str, Any]]:
+        """Whether it could lead: its API server answers."""
+        silent = self._clock.monotonic() - self._looked_at
+        alive, figures = self.health()
+        return alive and silent < STALE_SECONDS, {**figures, "seconds_since_answer": round(silent, 1)}
+
+
+def _opened(url: str) -> ObjectStore:
+    address = store_address(url, HubSettings())
+    if address is None:
+        raise Refused("no store is named; give --store")
+    return open_store(address)
+
+
+def _access(options: ClusterOptions) -> Access:
+    return in_cluster(os.environ) if options.kubeconfig is None else from_kubeconfig(options.kubeconfig, options.context)
+
+
+def _engine(name: EngineName, cluster: KubeCluster, clock: SystemClock) -> SyncEngine:
+    return Flux(cluster.connection, clock) if name == "flux" else ArgoCd(cluster.connection)
+
+
+def _boot() -> str:
+    """What names this machine's boot; '' where the system does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,189 @@
+"""What is wrong with a region's cluster, the store and the clocks, judged from what was read. Pure.
+
+Decides what counts as wrong, why that matters, and how it is mended; the sync engines have modules of their own. What could not
+be read is a finding as well: nobody is told that all is well by a look that saw half of it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from reconciler.adapters.kube.doctor import ClusterSeen, Kueue
+from reconciler.adapters.kube.engines import Missing
+from reconciler.model import names
+from reconciler.model.region import Region
+
+MOST_SECONDS: Final = 10.0
+"""Two clocks may differ by this much before anybody is told."""
+_KINDS: Final[Mapping[str, str]] = {"jobset": "jobset.x-k8s.io"}
+"""Kinds of workload that do not come with Kubernetes, and their API groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: what, why it matters, and the command or YAML that mends it."""
+
+    code: str
+    what: str
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """What was found out of the store. `ahead_seconds`: its clock before ours, None where it does not say."""
+
+    address: str
+    fault: str | None = None
+    """Why leases cannot stand on it."""
+    ahead_seconds: float | None = None
+
+
+def of_cluster(seen: ClusterSeen, region: Region, teams: Sequence[str], apply: str) -> Iterable[Finding]:
+    """Findings of the cluster itself. `apply`: the command that puts all of the region's objects there."""
+    yield from _of_namespaces(seen, teams, apply)
+    yield from _of_kinds(seen, region)
+    yield from _of_rights(seen, apply)
+    yield from _of_agent(seen, apply)
+    if seen.kueue is not None:
+        yield from _of_kueue(seen.kueue, region)
+    for what, why in sorted(seen.unread.items()):
+        yield Finding(
+            "NotSeen",
+            f"{what} could not be looked at: {why}",
+            "What is not seen may be wrong.",
+            "run this with an account that may read it, such as a cluster administrator's",
+        )
+
+
+def of_store(store: Store) -> Iterable[Finding]:
+    """Findings of the store that hub and agents share."""
+    if store.fault is not None:
+        yield Finding(
+            "StoreUnfit",
+            f"{store.address}: {store.fault}",
+            "Leases and grants are replaced by conditional writes; without them two agents could both believe that they may run.",
+            "name a store that honours If-Match and If-None-Match in `store:` of reconciler.yaml",
+        )
+
+
+def of_clocks(seen: ClusterSeen, store: Store) -> Iterable[Finding]:
+    """Clocks that differ: the cluster's from this machine's, and from the store's."""
+    pairs = [("the API server", seen.ahead_seconds, "this machine")]
+    if store.ahead_seconds is not None:
+        pairs.append(("the API server", seen.ahead_seconds - store.ahead_seconds, "the store"))
+    for one, ahead, other in pairs:
+        if abs(ahead) > MOST_SECONDS:
+            words = "ahead of" if ahead > 0 else "behind"
+            yield Finding(
+                "ClocksDiffer",
+                f"the clock of {one} is {abs(ahead):.0f} s {words} that of {other}",
+                "Where clocks differ by minutes, signed requests and certificates are refused; and times that people read are off.",
+                "let NTP set the clock of the one that is wrong (`chronyc tracking` tells)",
+            )
+
+
+def _of_namespaces(seen: ClusterSeen, teams: Sequence[str], apply: str) -> Iterable[Finding]:
+    if seen.namespaces is None:
+        return
+    gone = [team for team in teams if team not in seen.namespaces]
+    if gone:
+        yield Finding(
+            "NamespacesMissing",
+            f"there is no namespace for {_listed(gone)}",
+            "No job of such a team is placed here.",
+            apply,
+        )
+
+
+def _of_kinds(seen: ClusterSeen, region: Region) -> Iterable[Finding]:
+    for kind in region.workloads:
+        group = _KINDS.get(kind)
+        if group is not None and seen.groups is not None and group not in seen.groups:
+            yield Finding(
+                "KindMissing",
+                f"regions/{region.name}.yaml lists {kind} under `workloads`, and the cluster serves no {group}",
+                "The sync engine would refuse every job of that kind.",
+                f"install {kind}, or take it out of `workloads`",
+            )
+
+
+def _of_rights(seen: ClusterSeen, apply: str) -> Iterable[Finding]:
+    for user, rights in seen.missing.items():
+        if rights:
+            yield Finding(
+                "RightsMissing",
+                f"{user} may not {_listed([str(right) for right in rights])}",
+                "What it may not do stays undone: jobs are not started, not stopped, or not seen.",
+                apply,
+            )
+
+
+def _of_agent(seen: ClusterSeen, apply: str) -> Iterable[Finding]:
+    if isinstance(seen.agent, Missing):
+        if seen.agent.words:
+            yield Finding("AgentMissing", "there is no Deployment of the agent", "Nothing is started here without it.", apply)
+        return
+    name, namespace = seen.agent["metadata"]["name"], seen.agent["metadata"]["namespace"]
+    if not (seen.agent.get("status") or {}).get("readyReplicas"):
+        yield Finding(
+            "AgentNotReady",
+            f"no pod of Deployment {name} in {namespace} is ready",
+            "After `self_fence` without a renewal of its lease, the region's jobs are given to others.",
+            f"kubectl describe pods -n {namespace} -l app.kubernetes.io/component=agent",
+        )
+    elif int((seen.agent.get("spec") or {}).get("replicas") or 1) < 2:
+        yield Finding(
+            "AgentAlone",
+            f"Deployment {name} in {namespace} has one replica",
+            "Where its node dies, nothing stops the region's jobs before others take them over, unless they have a deadline.",
+            f"kubectl scale deployment {name} -n {namespace} --replicas=2",
+        )
+
+
+def _of_kueue(kueue: Kueue, region: Region) -> Iterable[Finding]:
+    ours = {one["metadata"]["name"] for one in kueue.checks if _controller(one).startswith(f"{names.PREFIX}/")}
+    local = {one["metadata"]["name"]: str((one.get("spec") or {}).get("clusterQueue")) for one in kueue.local_queues}
+    cluster = {one["metadata"]["name"]: one for one in kueue.cluster_queues}
+    for queue in sorted({*region.profile.queues.values()}):
+        behind = cluster.get(local.get(queue, ""))
+        if behind is None:
+            yield Finding(
+                "QueueMissing",
+                f"Kueue has no queue {queue} that leads to a ClusterQueue",
+                "Jobs of that queue would never be admitted.",
+                f"create LocalQueue {queue} in each team's namespace, or correct `profile.queues` in regions/{region.name}.yaml",
+            )
+        elif not ours & _checks_of(behind):
+            yield Finding(
+                "QueueWithoutGrantCheck",
+                f"ClusterQueue {behind['metadata']['name']} has no AdmissionCheck of {names.PREFIX}",
+                "Kueue would start a job as soon as there is quota, and start it again 40 ms after the agent has stopped it.",
+                _CHECK.format(name=behind["metadata"]["name"], prefix=names.PREFIX),
+            )
+
+
+_CHECK: Final = """\
+kubectl apply -f - <<'END'
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: AdmissionCheck
+metadata: {{name: reconciler-grant}}
+spec: {{controllerName: {prefix}/agent}}
+END
+kubectl patch clusterqueue {name} --type=merge \
+-p '{{"spec":{{"admissionChecksStrategy":{{"admissionChecks":[{{"name":"reconciler-grant"}}]}}}}}}'"""
+
+
+def _controller(check: Mapping[str, Any]) -> str:
+    return str((check.get("spec") or {}).get("controllerName") or "")
+
+
+def _checks_of(queue: Mapping[str, Any]) -> set[str]:
+    spec = queue.get("spec") or {}
+    strategy = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
+    return {str(one.get("name")) for one in strategy} | {str(name) for name in spec.get("admissionChecks") or ()}
+
+
+def _listed(words: Sequence[str], most: int = 6) -> str:
+    shown = ", ".join(words[:most])
+    return shown if len(words) <= most else f"{shown} and {len(words) - most} more"

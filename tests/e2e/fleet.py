@@ -1,0 +1,171 @@
+"""The whole of it on one machine: three regions, each a real control plane with its sync engine and nodes that run programs, an S3
+server, a Git server, the hub and the agents as processes; and a witness of what really runs.
+
+The jobs repository is the project's example. What is local about it stays so: programs are processes of this machine, so the regions'
+own stores are folders; the store where hub and agents meet is the S3 server.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+
+from reconciler.app import STAGE_IMAGE
+from reconciler.commands.init import make_repository
+from tests.e2e.argo import start_argo
+from tests.e2e.control_plane import ControlPlane, free_ports, region
+from tests.e2e.flux import start_flux
+from tests.e2e.kubelet import Machines, machines, nodes_of
+from tests.e2e.person import Person
+from tests.e2e.programs import Program
+from tests.e2e.s3 import S3Server, s3_server
+from tests.e2e.witness import Witness, witnessing
+from tests.e2e.world import token_kubeconfig
+
+ENGINES = {"ap-south": "argocd", "eu-west": "flux", "us-east": "flux"}
+IMAGES = ("registry.example.com/ml/*", STAGE_IMAGE)
+"""What can be pulled in the regions."""
+WEBHOOK_SECRET = "of-the-end-to-end-tests"
+AGENT_FLAGS = ("--look", "2")
+
+
+class Remote(Protocol):
+    """Where the jobs repository is: `url` for people and the hub, with their credentials; `engines_url` for the sync engines."""
+
+    url: str
+    hub_url: str
+    engines_url: str
+
+
+@dataclass
+class RegionUp:
+    """One region that is up."""
+
+    name: str
+    engine: str
+    plane: ControlPlane
+    nodes: Machines
+    agent: Program
+    processes: Any
+    """The engine's."""
+
+    def kubectl(self, *arguments: str, **more: Any) -> str:
+        """As an administrator."""
+        return self.plane.kubectl(*arguments, **more)
+
+    def reconcile(self) -> None:
+        """Ask the engine to look at everything again, as a person does."""
+        if self.engine == "flux":
+            for kind, name in (("gitrepository", "gpu-reconciler"), ("kustomization", "gpu-reconciler")):
+                stamp = f"reconcile.fluxcd.io/requestedAt={os.urandom(6).hex()}"
+                self.kubectl("annotate", "--overwrite", "-n", "flux-system", f"{kind}/{name}", stamp)
+        else:
+            hard = "argocd.argoproj.io/refresh=hard"
+            self.kubectl("annotate", "--overwrite", "-n", "argocd", "application/gpu-reconciler", hard)
+
+
+@dataclass
+class Fleet:
+    """Everything that runs."""
+
+    folder: Path
+    store: S3Server
+    remote: Remote
+    person: Person
+    hub: Program
+    witness: Witness
+    listen: str
+    regions: dict[str, RegionUp] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """AssertionError if a program of ours ended by itself, or something ran that must not have."""
+        for program in (self.hub, *(each.agent for each in self.regions.values())):
+            program.check()
+        assert self.witness.faults() == []
+
+
+def write_repository(folder: Path, root: Path, store: S3Server) -> None:
+    """The example, with each region's engine and the store of this fleet. The changes are not committed."""
+    make_repository(folder, root)
+    for name, engine in ENGINES.items():
+        _edit(folder / "regions" / f"{name}.yaml", {"sync_engine": engine})
+    address = {"url": "s3://hub/fleet", "endpoint": store.endpoint, "location": "us-east-1"}
+    _edit(folder / "reconciler.yaml", {"store": address, "intervals": {"poll_seconds": 0.5, "push_seconds": 0.5}})
+
+
+def _edit(path: Path, changes: Mapping[str, Any]) -> None:
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}, sort_keys=False))
+
+
+@contextmanager
+def region_up(fleet_folder: Path, name: str, remote: Remote, store: S3Server, declared: Path) -> Iterator[RegionUp]:
+    """One region: control plane, nodes as declared, the bootstrap as it is printed, its engine; the agent is not started yet."""
+    folder, engine = fleet_folder / name, ENGINES[name]
+    with ExitStack() as stack:
+        plane = stack.enter_context(region(folder / "plane", name))
+        nodes = stack.enter_context(machines(plane, nodes_of(declared), images=IMAGES))
+        start = start_flux if engine == "flux" else start_argo
+        running = stack.enter_context(start(plane, folder / "engine"))
+        home = folder / "home"
+        home.mkdir()
+        printed = _bootstrap(name, remote.engines_url, home)
+        documents = [each for each in yaml.safe_load_all(printed) if each and each["kind"] != "Deployment"]
+        plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
+        kubeconfig = token_kubeconfig(plane)
+        command = ["agent", name, "--engine", engine, "--kubeconfig", str(kubeconfig), "--store", "s3://hub/fleet", *AGENT_FLAGS]
+        agent = Program(f"agent-{name}", command, fleet_folder / "logs", store.environment)
+        try:
+            yield RegionUp(name, engine, plane, nodes, agent, running.processes)
+        finally:
+            agent.stop()
+
+
+def _bootstrap(region_name: str, repo: str, home: Path) -> str:
+    command = [sys.executable, "-m", "reconciler.cli", "bootstrap", region_name, "--repo", repo, "--public"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "HOME": str(home)})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def fleet_up(folder: Path, make_remote: Any) -> Iterator[Fleet]:
+    """The fleet, up and reporting. `make_remote(working tree) -> context manager of a Remote` puts main onto a Git server."""
+    with ExitStack() as stack:
+        store = stack.enter_context(s3_server(folder / "s3"))
+        store.make_bucket("hub")
+        tree = folder / "person"
+        write_repository(tree, folder / "stores", store)
+        person = Person(tree)
+        person.commit("Name the engines and the store")
+        remote = stack.enter_context(make_remote(tree))
+        person.git("remote", "add", "origin", remote.url)
+        (port,) = free_ports(1)
+        listen = f"127.0.0.1:{port}"
+        environment = {**store.environment, "RECONCILER_WEBHOOK_SECRETS": WEBHOOK_SECRET}
+        place = ["--repo", remote.hub_url, "--folder", str(folder / "hub-clone"), "--listen", listen]
+        hub = Program("hub", ["hub", *place], folder / "logs", environment)
+        stack.callback(hub.stop)
+        ups = {name: region_up(folder, name, remote, store, tree / "regions" / f"{name}.yaml") for name in ENGINES}
+        # These threads live until the end: a control plane's programs die with the thread that started them.
+        threads = stack.enter_context(ThreadPoolExecutor(len(ups)))
+        started = {name: threads.submit(up.__enter__) for name, up in ups.items()}
+        wait(started.values())
+        for name, up in ups.items():
+            if started[name].exception() is None:
+                stack.push(up)
+        regions = {name: each.result() for name, each in started.items()}
+        witness = stack.enter_context(witnessing({name: each.plane.kubeconfig for name, each in regions.items()}))
+        for each in regions.values():
+            each.agent.start()
+        for each in regions.values():
+            each.agent.until_said("leads")
+        hub.start()
+        hub.until_said("listening")
+        yield Fleet(folder, store, remote, person, hub, witness, listen, regions)
