@@ -25,9 +25,11 @@ demo: $(READY) ## three regions on this machine, jobs pushed to a Git repository
 test: check ## everything: checks, and all tests
 	TESTS=thorough $(PYTEST) -n 2 -m "slow or hypothesis"
 
-e2e: $(READY) ## against a real Kubernetes control plane, which is built from its sources the first time
+e2e: $(READY) ## on real control planes, Flux, Argo CD, Gitea, S3: built from their sources the first time; SUITE=fleet|parts for a half
+	@tests/e2e/packages.sh
 	@tests/e2e/build.sh >/dev/null
-	E2E=1 $(PYTEST) tests/e2e -q
+	$(if $(filter-out fleet,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e --ignore=tests/e2e/fleet -n 2 --dist=loadfile --timeout=600)
+	$(if $(filter-out parts,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/fleet -n 0 -p no:randomly --timeout=600)
 
 check: $(READY) ## format, lint, layers, types, fast tests: before every commit
 	$(BIN)/ruff format --check --quiet .

@@ -113,6 +113,7 @@ def hub_loop(
 ) -> "HubLoop":
     """A hub over a repository, ready to run. Raises Transient and Refused where repository or store cannot be used."""
     from reconciler.adapters.documents import reader
+    from reconciler.adapters.receivers import ReceiverCalls
     from reconciler.hub.cycle import Hub
     from reconciler.hub.forge_loop import ForgeLoop
     from reconciler.hub.loop import HubLoop
@@ -125,7 +126,8 @@ def hub_loop(
     hub = Hub(git, store, reader, clock, chosen)
     # A clone of its own: what strangers ask to merge never comes into the hub's, and neither waits for the other.
     beside = ForgeLoop(hub.board, open_repository(url, folder.with_name(f"{folder.name}-pulls")), reader, _forges(url), clock)
-    loop = HubLoop(hub, clock, git.maintain, [beside])
+    receivers = ReceiverCalls(without_credentials(url), os.environ)
+    loop = HubLoop(hub, clock, git.maintain, [beside], receivers)
     hub.board.on_heard = loop.wakeups.wake
     return loop
 

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from reconciler.cli_cluster import bootstrap, doctor
+from reconciler.cli_options import AsJson, Repo, Store
 from reconciler.commands import ends
 
 app = typer.Typer(
@@ -24,17 +26,6 @@ app = typer.Typer(
 stage_app = typer.Typer(help="Bring data before a program starts; run inside pods.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(stage_app, name="stage")
 
-Repo = Annotated[
-    str | None,
-    typer.Option(
-        "--repo",
-        metavar="URL",
-        envvar="RECONCILER_REPO",
-        help="The jobs repository; else the origin of the clone one stands in.",
-    ),
-]
-Store = Annotated[str | None, typer.Option("--store", metavar="URL", help="The hub's store; else as reconciler.yaml says.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, in a stable form.")]
 Job = Annotated[str, typer.Argument(metavar="JOB", help="team/job_id, or the job_id where one team has it.")]
 AnyJob = Annotated[str | None, typer.Argument(metavar="[JOB]", help="team/job_id, or the job_id where one team has it.")]
 
@@ -270,53 +261,8 @@ def dataset(
     run(source, target)
 
 
-@app.command()
-def bootstrap(  # noqa: PLR0913 - a verb's options are its arguments
-    region: Annotated[str, typer.Argument(metavar="REGION", help="As declared in regions/REGION.yaml.")],
-    *,
-    engine: Annotated[
-        Literal["flux", "argocd"] | None, typer.Option("--engine", help="The region's sync engine; else as its file says.")
-    ] = None,
-    repo: Repo = None,
-    store: Store = None,
-    image: Annotated[str | None, typer.Option("--image", metavar="IMAGE", help="The agent's; it has this command.")] = None,
-    namespace: Annotated[
-        list[str] | None, typer.Option("--namespace", metavar="NAME", help="For jobs, besides those of main's teams.")
-    ] = None,
-    public: Annotated[bool, typer.Option("--public", help="The repository is read without credentials.")] = False,
-    receiver: Annotated[bool, typer.Option("--receiver", help="Also what lets a hub announce pushes from outside.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Write files there; else all is printed.")] = None,
-) -> None:
-    """Print what a region's cluster needs: namespaces, the agent with its rights, the sync engine's objects."""
-    from reconciler.commands import bootstrap as verb
-    from reconciler.commands.repository import chosen
-
-    asked = verb.Asked(region, chosen(repo), engine, store, image, namespace or (), public=public, receiver=receiver)
-    verb.bootstrap(asked, out)
-
-
-@app.command()
-def doctor(  # noqa: PLR0913 - a verb's options are its arguments
-    region: Annotated[str, typer.Argument(metavar="REGION", help="As declared in regions/REGION.yaml.")],
-    *,
-    engine: Annotated[
-        Literal["flux", "argocd"] | None, typer.Option("--engine", help="The region's sync engine; else as its file says.")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="Else KUBECONFIG, or in a pod its own account.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig; else its current one.")
-    ] = None,
-    repo: Repo = None,
-    store: Store = None,
-    json: AsJson = False,
-) -> None:
-    """Find what would go wrong in a region's cluster, and say how it is mended; exit code 1 if anything is."""
-    from reconciler.commands import doctor as verb
-    from reconciler.commands.repository import chosen
-
-    verb.doctor(verb.Asked(region, chosen(repo), engine, store, kubeconfig, context), json=json)
+app.command()(bootstrap)
+app.command()(doctor)
 
 
 @app.command()

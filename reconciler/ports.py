@@ -6,7 +6,7 @@ act. Anything else is a bug and ends the cycle, not the loop.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any, Protocol
@@ -206,6 +206,15 @@ class ObjectRef:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuMeter:
+    """What a node's cards say of themselves, all together. `busy`: the mean share of time that they work, 0 to 1."""
+
+    vram_used_bytes: int
+    vram_free_bytes: int
+    busy: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterState:
     """One look at a region: all nodes and pods, and the workloads that carry our label, with the fields that the agent reads.
 
@@ -218,6 +227,8 @@ class ClusterState:
     workloads: Sequence[KubeObject]
     namespaces: Sequence[str]
     priority_values: Mapping[str, int]
+    meters: Mapping[str, GpuMeter] = field(default_factory=dict)
+    """By node, where something measures."""
     troubles: Sequence[str] = ()
     """What a person should know of how this was read: a watch that does not work, and the like."""
     admissions: Sequence[KubeObject] | None = None

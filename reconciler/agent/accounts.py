@@ -36,7 +36,7 @@ from reconciler.agent.reading import (
 )
 from reconciler.model.pods import pod_requests
 from reconciler.model.report import Amounts, Health, NodeReport, RegionSummary
-from reconciler.ports import ClusterState, KubeObject
+from reconciler.ports import ClusterState, GpuMeter, KubeObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ def account(state: ClusterState, rules: NodeRules) -> Accounts:
         if bound is not None and is_live(pod):
             by_node[bound].append(pod)
     nodes: list[NodeReport] = []
-    health = [Health(code="WatchFailed", message=words) for words in state.troubles]
+    health = [Health(code="ClusterImpaired", message=words) for words in state.troubles]
     for node in sorted(state.nodes, key=name_of):
         held = _held(by_node.get(name_of(node), ()), state.priority_values, rules)
         report, faults = _node(node, held, rules)
-        nodes.append(report)
+        nodes.append(_measured(report, state.meters.get(report.name)))
         health.extend(faults)
     foreign = sum(1 for pod in state.pods if phase_of(pod) == "Running" and attempt_label(pod) is None)
     return Accounts(tuple(nodes), foreign, tuple(health))
@@ -183,6 +183,12 @@ def _node(node: KubeObject, held: _Held, rules: NodeRules) -> tuple[NodeReport, 
         rack=labels_of(node).get(rules.rack_label),
     )
     return report, _faults(report, card, offered, held)
+
+
+def _measured(report: NodeReport, meter: GpuMeter | None) -> NodeReport:
+    if meter is None:
+        return report
+    return report.model_copy(update={"vram_free_bytes": meter.vram_free_bytes, "gpu_busy": meter.busy})
 
 
 def _without_gpus(amounts: Amounts) -> Amounts:

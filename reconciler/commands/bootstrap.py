@@ -113,6 +113,7 @@ def _wanted(asked: Asked) -> Bootstrap:
         store=_store(asked.store, said.store),
         image=asked.image or STAGE_IMAGE,
         teams=teams,
+        profile=said.region.profile,
         private=not asked.public,
         receiver=asked.receiver,
     )

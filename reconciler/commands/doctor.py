@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.kube.access import Access, from_kubeconfig, in_cluster
@@ -35,7 +36,10 @@ from reconciler.ports import Refused, Transient
 from reconciler.rendering.bootstrap import AGENT, APPLIER, Engine, agent_rights
 from reconciler.rendering.branch import SENTINEL_NAMESPACE
 
-_SECONDS = 10.0
+_SECONDS: Final = 10.0
+KINDS: Final = (("batch", "jobs"), ("", "services"), ("", "configmaps"))
+"""API groups and resources of what is applied."""
+VOLCANO: Final = (("scheduling.volcano.sh", "podgroups"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +73,21 @@ def findings_of(asked: Asked, said: Declared) -> Sequence[Finding]:
     """All that is wrong. Raises BadInput, Refused and Transient where it could not be looked at at all."""
     engine, repo = engine_of(asked.engine, said.region), without_credentials(asked.repo)
     clock = SystemClock()
-    seen = look(Connection(_access(asked), clock, _SECONDS), clock, wanted(engine, said.teams))
+    gangs = said.region.profile.gang == "volcano"
+    seen = look(Connection(_access(asked), clock, _SECONDS), clock, wanted(engine, said.teams, gangs=gangs))
     store, unread = _store_seen(asked.store, said.store, clock)
     apply = _apply(asked, engine, seen, repo)
     return (*_judged(engine, seen, said, repo, apply), *of_store(store), *of_clocks(seen, store), *unread)
 
 
-def wanted(engine: Engine, teams: Sequence[str]) -> Wanted:
-    """What is looked at for an engine."""
+def wanted(engine: Engine, teams: Sequence[str], *, gangs: bool = False) -> Wanted:
+    """What is looked at for an engine. `gangs`: the branch also has PodGroups of Volcano."""
     agent = deployment(SENTINEL_NAMESPACE, AGENT)
     own = rights_of(agent_rights())
     if engine == "flux":
         names = FluxSettings()
         objects = (source_place(names), kustomization_place(names))
-        applier = Account(names.namespace, APPLIER, _of_applier(teams))
+        applier = Account(names.namespace, APPLIER, _of_applier(teams, KINDS + VOLCANO * gangs))
         needs = (*own, *_on(objects[0], "get", "patch"), *_on(objects[1], "get"))
         controller = deployment(names.namespace, "kustomize-controller")
         return Wanted(objects, controller, agent, (Account(SENTINEL_NAMESPACE, AGENT, needs), applier))
@@ -98,8 +103,7 @@ def _on(place: Place, *verbs: str) -> Sequence[Right]:
     return [Right(verb, group, place.plural, place.namespace, place.name) for verb in verbs]
 
 
-def _of_applier(teams: Sequence[str]) -> Sequence[Right]:
-    kinds = (("batch", "jobs"), ("", "services"), ("", "configmaps"))
+def _of_applier(teams: Sequence[str], kinds: Sequence[tuple[str, str]]) -> Sequence[Right]:
     return [
         Right(verb, group, kind, team) for team in teams for group, kind in kinds for verb in ("get", "create", "patch", "delete")
     ]
@@ -124,7 +128,8 @@ def _judged(engine: Engine, seen: ClusterSeen, said: Declared, repo: str, apply:
         yield from of_flux(seen.objects, seen.controller, region, repo, apply)
     else:
         yield from of_argocd(seen.objects, seen.controller, region, repo, apply)
-        yield from of_project(seen.objects["AppProject"], (SENTINEL_NAMESPACE, *said.teams), apply)
+        gangs = said.region.profile.gang == "volcano"
+        yield from of_project(seen.objects["AppProject"], (SENTINEL_NAMESPACE, *said.teams), apply, gangs=gangs)
     yield from of_errors(engine, seen.objects)
     yield from of_cluster(seen, said.region, said.teams, apply)
 

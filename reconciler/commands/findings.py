@@ -78,7 +78,7 @@ def of_clocks(seen: ClusterSeen, store: Store) -> Iterable[Finding]:
             yield Finding(
                 "ClocksDiffer",
                 f"the clock of {one} is {abs(ahead):.0f} s {words} that of {other}",
-                "Where clocks differ by minutes, signed requests and certificates are refused; and times that people read are off.",
+                "Where clocks differ by minutes, signed requests and certificates are refused; shown times are off.",
                 "let NTP set the clock of the one that is wrong (`chronyc tracking` tells)",
             )
 
@@ -97,14 +97,16 @@ def _of_namespaces(seen: ClusterSeen, teams: Sequence[str], apply: str) -> Itera
 
 
 def _of_kinds(seen: ClusterSeen, region: Region) -> Iterable[Finding]:
-    for kind in region.workloads:
-        group = _KINDS.get(kind)
+    groups: dict[str, str | None] = {kind: _KINDS.get(kind) for kind in region.workloads}
+    if region.profile.gang == "volcano":
+        groups["volcano"] = "scheduling.volcano.sh"
+    for kind, group in groups.items():
         if group is not None and seen.groups is not None and group not in seen.groups:
             yield Finding(
                 "KindMissing",
-                f"regions/{region.name}.yaml lists {kind} under `workloads`, and the cluster serves no {group}",
+                f"regions/{region.name}.yaml names {kind}, and the cluster serves no {group}",
                 "The sync engine would refuse every job of that kind.",
-                f"install {kind}, or take it out of `workloads`",
+                f"install {kind}, or take it out of the region's file",
             )
 
 

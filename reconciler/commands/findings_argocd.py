@@ -30,6 +30,7 @@ _HARMFUL: Final = {
     "PrunePropagationPolicy=foreground": _NEEDED["PrunePropagationPolicy=background"],
 }
 _KINDS: Final = (("batch", "Job"), ("", "Service"), ("", "ConfigMap"))
+_VOLCANO: Final = (("scheduling.volcano.sh", "PodGroup"),)
 _HELD_UP: Final = "One bad file would hold up the commits after it, by minutes, or its error would never be tried again."
 
 
@@ -47,8 +48,8 @@ def of_argocd(seen: Mapping[str, Found], controller: Found, region: str, repo: s
         yield from _of_finalizers(application)
 
 
-def of_project(project: Found, places: Sequence[str], apply: str) -> Iterable[Finding]:
-    """Findings of the AppProject. `places`: the namespaces that manifests go to."""
+def of_project(project: Found, places: Sequence[str], apply: str, *, gangs: bool = False) -> Iterable[Finding]:
+    """Findings of the AppProject. `places`: the namespaces that manifests go to; `gangs`: PodGroups of Volcano among them."""
     if isinstance(project, Missing):
         return
     spec = project.get("spec") or {}
@@ -62,7 +63,8 @@ def of_project(project: Found, places: Sequence[str], apply: str) -> Iterable[Fi
             apply,
         )
     listed = [(str(one.get("group") or ""), str(one.get("kind"))) for one in spec.get("namespaceResourceWhitelist") or ()]
-    kinds = [kind for group, kind in _KINDS if listed and not any(_fits(group, kind, rule) for rule in listed)]
+    needed = _KINDS + _VOLCANO * gangs
+    kinds = [kind for group, kind in needed if listed and not any(_fits(group, kind, rule) for rule in listed)]
     if kinds:
         yield Finding(
             "ProjectTooNarrow",

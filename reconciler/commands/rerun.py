@@ -19,6 +19,7 @@ from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.problem import Invalid
 from reconciler.model.record import JobRecord, Phase
+from reconciler.planning.lifecycle import is_stuck
 
 _NUMBER: Final = re.compile(rb"""((?:^(?:\xef\xbb\xbf)?|[\s,{])(["']?)rerun\2[ \t]*:\s*)(\d+)(?=$|[\s,}#])""", re.MULTILINE)
 _JOB_ID: Final = re.compile(rb"^(?:\xef\xbb\xbf)?job_id:[^\r\n]*(\r\n|\r|\n)", re.MULTILINE)
@@ -54,7 +55,7 @@ def _over(before: Before, key: JobKey) -> tuple[JobFile, JobRecord]:
         if key in lost:
             raise no_record(key, lost[key])
         raise BadInput(f"no hub has taken {key} in yet", "wait until it has run, or see `reconciler why`")
-    if record.live and record.phase is not Phase.HELD:
+    if record.live and record.phase is not Phase.HELD and not is_stuck(record):
         raise BadInput(f"{key} has not ended; it is {record.phase}", f"`reconciler cancel {key}` stops it")
     file = before.sources.jobs.get(key)
     if file is None:

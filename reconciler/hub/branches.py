@@ -1,6 +1,6 @@
 """What goes onto the branches beside the ledger: manifests of the regions, placements, proposals."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.hub.intents import doubt_in_words
@@ -11,7 +11,8 @@ from reconciler.hub.publish import Cycle, Publication
 from reconciler.hub.world import Outcome
 from reconciler.model.names import placement_path, proposal_branch, region_branch
 from reconciler.model.record import Phase
-from reconciler.ports import CommitWords, GitRepository
+from reconciler.model.region import Region
+from reconciler.ports import CommitWords, GitRepository, Moved, RefUpdate
 from reconciler.rendering.branch import METADATA_PATH, README_PATH, hydrator_metadata, region_readme, sentinel
 from reconciler.rendering.records import PLACEMENTS_README, placement_file
 
@@ -33,6 +34,12 @@ def add_regions(
             blobs = {path: None if body is None else git.write_blob(body) for path, body in changes.items()}
             lines = [event for event in events if f" in {name}:" in event or event.endswith(f" in {name}")]
             publication.add(region_branch(name), blobs, manifests_summed_up(name, changes), lines, region=name)
+
+
+def moved_regions(updates: Sequence[RefUpdate], regions: Mapping[str, Region]) -> tuple[Moved, ...]:
+    """The regions whose branches a push moved."""
+    found = ((region, update) for update in updates for region in regions.values() if update.branch == region_branch(region.name))
+    return tuple(Moved(region, update.old, update.new) for region, update in found if update.new is not None)
 
 
 def region_changes(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from reconciler.hub.branches import add_placements, add_regions, suspicious, told
+from reconciler.hub.branches import add_placements, add_regions, moved_regions, suspicious, told
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
 from reconciler.hub.decide import Memory, events_of
@@ -188,7 +188,8 @@ class Hub:
                 heads[update.branch] = update.new
         self._closed.passed([update.branch for update in publication.updates])
         ungranted = self._grant(outcome.records, seen, heads, term)
-        return Result(Ended.PUBLISHED, outcome.events, troubles, ungranted, again_in_seconds=0.0)
+        moved = moved_regions(publication.updates, seen.sources.fleet.regions)
+        return Result(Ended.PUBLISHED, outcome.events, troubles, ungranted, moved, again_in_seconds=0.0)
 
     def _refused(
         self, refusals: Mapping[str, str], publication: Publication, troubles: tuple[str, ...], ungranted: tuple[str, ...]

@@ -183,7 +183,7 @@ def _views(world: World, index: Index) -> Iterable[JobView]:
 def _view(view: JobView, known: Unrendered | None) -> JobView:
     if known is None or known.spec != view.spec:
         return view
-    return replace(view, unrendered=tuple(sorted(known.regions.items())))
+    return replace(view, unrendered=tuple(sorted({**dict(view.unrendered), **known.regions}.items())))
 
 
 def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> tuple[JobRecord, Placement | None, bool]:

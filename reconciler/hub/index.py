@@ -13,6 +13,7 @@ from reconciler.model.attempt import HOLDS_GPUS, MAY_RUN, RENDERED, State
 from reconciler.model.grants import Grant
 from reconciler.model.names import JobKey, attempt_at, manifest_path, stem_of
 from reconciler.model.policy import Policy
+from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import JobRecord, Phase
 from reconciler.planning.lifecycle import avoided_regions
 from reconciler.planning.records import run_limit, run_seconds_left, run_seconds_used
@@ -228,7 +229,19 @@ def job_view(record: JobRecord, limit: int | None) -> JobView:
         veto=frozenset(record.placement.veto),
         avoid=avoided_regions(record),
         run_seconds=_expected_seconds(record, limit),
+        unrendered=_refused_there(record),
     )
+
+
+def _refused_there(record: JobRecord) -> tuple[tuple[str, str], ...]:
+    """Regions whose sync engines refused this very spec in this run, and their words."""
+    refused = code_of(Why.NOT_SYNCED)
+    found = {
+        attempt.region: attempt.reason.text
+        for attempt in record.this_run
+        if attempt.reason is not None and attempt.reason.code == refused and attempt.run_hash == record.run_hash
+    }
+    return tuple(sorted(found.items()))
 
 
 def _expected_seconds(record: JobRecord, limit: int | None) -> int | None:

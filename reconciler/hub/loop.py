@@ -16,7 +16,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from reconciler.hub.cycle import Hub
 from reconciler.hub.ledger import Corrupt
 from reconciler.hub.results import Ended, Result
-from reconciler.ports import Clock, Conflict, Refused, Transient
+from reconciler.ports import Clock, Conflict, Receivers, Refused, Transient
 
 BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Waits after cycles that failed in a row; the last one repeats."""
@@ -82,9 +82,17 @@ class Beside(Protocol):
 class HubLoop:
     """Runs a hub until it is told to stop."""
 
-    def __init__(self, hub: Hub, clock: Clock, maintain: Callable[[], None], beside: Sequence[Beside] = ()) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        clock: Clock,
+        maintain: Callable[[], None],
+        beside: Sequence[Beside] = (),
+        receivers: Receivers | None = None,
+    ) -> None:
         self._hub = hub
         self._beside = beside
+        self._receivers = receivers
         self._clock = clock
         self._maintain = maintain
         self._stop = threading.Event()
@@ -145,8 +153,9 @@ class HubLoop:
 
     def _note(self, result: Result) -> None:
         published = result.ended is Ended.PUBLISHED
+        troubles = (*result.troubles, *result.ungranted, *self._told(result))
         if result.ended is not Ended.IDLE:  # which has looked at nothing, so whatever was wrong still is
-            self._seen_wrong = "; ".join((*result.troubles, *result.ungranted))
+            self._seen_wrong = "; ".join(troubles)
             for other in self._beside:
                 other.wake()
         self.health = replace(
@@ -162,7 +171,6 @@ class HubLoop:
         self._say(self._seen_wrong if result.ended is Ended.REFUSED and result.again_in_seconds else "")
         for event in result.events:
             self._log.info("published", what=event)
-        troubles = (*result.troubles, *result.ungranted)
         if result.ended is not Ended.IDLE:
             for trouble in dict.fromkeys(troubles):
                 if trouble not in self._logged:
@@ -170,6 +178,13 @@ class HubLoop:
             self._logged = frozenset(troubles)
         if result.ended in (Ended.RACED, Ended.DEFERRED, Ended.REFUSED):
             self._log.info("not published", why=result.ended.value, again_in_seconds=result.again_in_seconds)
+
+    def _told(self, result: Result) -> list[str]:
+        """Tell the regions' receivers what moved; what is wrong with them, as far as is known."""
+        if self._receivers is None:
+            return []
+        self._receivers.tell(result.moved)
+        return [f"the receiver of {name} did not take the news: {words}" for name, words in self._receivers.troubles().items()]
 
     def _failed(self, kind: str, words: str) -> float:
         failures = self.health.failures_in_a_row + 1

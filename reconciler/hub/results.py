@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from reconciler.ports import Moved
+
 
 class Ended(Enum):
     """How a cycle ended."""
@@ -26,6 +28,8 @@ class Result:
     """What a person should look at: unreadable reports, refused branches, grants that could not be written."""
     ungranted: tuple[str, ...] = ()
     """Regions whose grants could not be written; the next cycle tries again."""
+    moved: tuple[Moved, ...] = ()
+    """Branches of regions that were pushed."""
     again_in_seconds: float | None = None
     """When another cycle is worth it even if nothing wakes the hub; None where only an event can change anything."""
 

@@ -57,6 +57,8 @@ def passing(world: World, ungranted: Mapping[str, str]) -> Iterator[Trouble]:
         else:
             for code, words in sorted(seen.health.items()):
                 yield _of(name, code, f"{name}: {words}")
+            for where, words in sorted(seen.sync_errors.items()):
+                yield _of(f"{name}: {where}", "SyncEngineRefuses", f"the sync engine of {name} says of {where}: {words}")
 
 
 def lasting(world: World, reports: Mapping[str, str], strangers: Mapping[str, Iterable[str]]) -> Iterator[Trouble]:

@@ -37,6 +37,9 @@ class NodeReport(Model):
     """As the node's label spells it."""
     vram_bytes: int | None = None
     vram_free_bytes: int | None = None
+    """Of all its cards together, as they say themselves; None where nothing measures it."""
+    gpu_busy: float | None = None
+    """Mean share of time that its cards work, 0 to 1; None where nothing measures it."""
     driver: str | None = None
     capacity_gpus: int = 0
     allocatable: Amounts = Amounts()

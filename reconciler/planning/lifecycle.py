@@ -52,6 +52,7 @@ class Seen:
 
 
 NOTHING_SEEN = Seen(None, without_it=False)
+_UNSTARTED = frozenset({State.PLACED, State.STAGING, State.GRANTED})
 
 
 def admit(key: JobKey, wanted: Wanted, now: datetime) -> JobRecord:
@@ -160,9 +161,14 @@ def _follow(record: JobRecord, wanted: Wanted, now: datetime) -> JobRecord:
     return record
 
 
+def is_stuck(record: JobRecord) -> bool:
+    """Whether regions that could have run it refused it when it was there: a person may have mended them since."""
+    return record.phase is Phase.IMPOSSIBLE and bool(record.this_run)
+
+
 def _asks_anew(record: JobRecord, wanted: Wanted) -> bool:
     """Whether a job that is over, or held for a person, is to run again: `rerun` was raised, or a failed spec was mended."""
-    over = record.current is None and (record.phase in FINISHED or record.phase is Phase.HELD)
+    over = record.current is None and (record.phase in FINISHED or record.phase is Phase.HELD or is_stuck(record))
     mended = record.phase is Phase.FAILED and record.last is not None and record.last.run_hash != wanted.run_hash
     return over and (wanted.spec.rerun > record.rerun or mended)
 
@@ -187,9 +193,9 @@ def _enforce(record: JobRecord, seen: Seen, policy: Policy, now: datetime) -> Jo
     attempt = record.current
     if attempt is None:
         return record
-    if seen.refused is not None and attempt.state is State.GRANTED:
-        reason = because(Why.NOT_SYNCED, region=attempt.region, message=seen.refused)
-        return withdraw(record, Outcome.DISRUPTED, reason, now, final=True)
+    if seen.refused is not None and attempt.state in _UNSTARTED:
+        # Its file holds others up there; where else it may go is for the pass, which asks this region no more for this spec.
+        return withdraw(record, Outcome.DISRUPTED, because(Why.NOT_SYNCED, region=attempt.region, message=seen.refused), now)
     if record.spec.suspend:
         return withdraw(record, Outcome.SUSPENDED, because(Why.SUSPENDED), now)
     if attempt.state is State.GRANTED and attempt.granted_at is not None:

@@ -55,7 +55,7 @@ class JobView:
     run_seconds: int | None = None
     """Expected run time that is left; None where nobody knows."""
     unrendered: tuple[tuple[str, str], ...] = ()
-    """(region, words) of regions for which no manifest of it can be made."""
+    """(region, words) of regions for which no manifest of it can be made, or whose sync engine refuses it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Invariants: no secret is written, only named; the text of a region is the same e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from jinja2 import Environment
 
 from reconciler.model import names
-from reconciler.model.region import StoreAddress
+from reconciler.model.region import Profile, StoreAddress
 from reconciler.rendering import templates
 from reconciler.rendering.branch import SENTINEL_NAMESPACE, sentinel_name
 
@@ -58,6 +58,7 @@ class Bootstrap:
     image: str
     teams: tuple[str, ...]
     """Their namespaces; further namespaces for jobs likewise."""
+    profile: Profile = field(default_factory=Profile)
     private: bool = True
     """The repository is read with a Secret."""
     receiver: bool = False
@@ -68,7 +69,7 @@ def bootstrap_files(wanted: Bootstrap) -> Mapping[str, str]:
     """Name of the file → its text, in the order in which they are to be applied; together they are one YAML stream."""
     values = _values(wanted)
     found = {"1-namespaces.yaml": _fill(_NAMESPACES, values)}
-    found["2-agent.yaml"] = agent_rights() + _fill(_DEPLOYMENT, values)
+    found["2-agent.yaml"] = f"{agent_rights()}---\n{_fill(_DEPLOYMENT, values)}"
     engine = _fill(_ENGINES[wanted.engine], values)
     receiver = _fill(_RECEIVER, values) if wanted.receiver and wanted.engine == "flux" else ""
     found[f"3-{wanted.engine}.yaml"] = engine + receiver
@@ -80,6 +81,11 @@ def agent_rights() -> str:
     packaged = files("reconciler").joinpath("_packaged", "deploy")
     place = packaged if packaged.is_dir() else Path(__file__).resolve().parents[2] / "deploy"
     return place.joinpath("agent", "rbac.yaml").read_text(encoding="utf-8")
+
+
+def agent_deployment(wanted: Bootstrap) -> str:
+    """The agent's Deployment alone."""
+    return _fill(_DEPLOYMENT, _values(wanted))
 
 
 def _values(wanted: Bootstrap) -> dict[str, Any]:
@@ -107,13 +113,19 @@ def _values(wanted: Bootstrap) -> dict[str, Any]:
         "labels": _LABELS,
         "image": wanted.image,
         "args": _arguments(wanted),
+        "volcano": wanted.profile.gang == "volcano",
         "env": _environment(wanted.store),
     }
 
 
 def _arguments(wanted: Bootstrap) -> list[str]:
     listen = f"0.0.0.0:{_PORT}"  # the kubelet's probes come from outside of the pod
-    return ["agent", wanted.region, "--engine", wanted.engine, "--store", wanted.store.url, "--listen", listen]
+    said = ["agent", wanted.region, "--engine", wanted.engine, "--store", wanted.store.url, "--listen", listen]
+    if wanted.profile.gpu_resource != Profile().gpu_resource:
+        said += ["--gpu-resource", wanted.profile.gpu_resource]
+    if wanted.profile.gpu_label != Profile().gpu_label:
+        said += ["--gpu-label", wanted.profile.gpu_label]
+    return said
 
 
 def _environment(store: StoreAddress) -> list[dict[str, str]]:

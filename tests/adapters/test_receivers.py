@@ -5,6 +5,7 @@ import hmac
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -57,8 +58,9 @@ class Receiver:
         return 200
 
 
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
+@contextmanager
+def listening() -> Iterator[Receiver]:
+    """A receiver for the time of a `with` block."""
     found = Receiver()
     thread = threading.Thread(target=found.http.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -67,6 +69,12 @@ def receiver() -> Iterator[Receiver]:
     found.http.shutdown()
     found.http.server_close()
     thread.join()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with listening() as found:
+        yield found
 
 
 def moved(receiver: Receiver | None, engine: str = "flux", name: str = "eu", after: str = NEW) -> Moved:

@@ -263,6 +263,19 @@ QUEUES: dict[str, tuple[tuple[Any, ...], list[str]]] = {
 }
 
 
+def test_a_kind_that_the_cluster_does_not_serve() -> None:
+    region = Region.model_validate({"name": "eu", "profile": {"gang": "volcano"}})
+    assert codes(of_cluster(seen(), region, (), "apply")) == ["KindMissing"]
+    assert codes(of_cluster(seen(groups=frozenset({"scheduling.volcano.sh"})), region, (), "apply")) == []
+
+
+def test_gangs_are_objects_as_well() -> None:
+    project = printed("argocd")["AppProject"]
+    assert codes(of_project(project, (), "apply", gangs=True)) == ["ProjectTooNarrow"]
+    applier = wanted("flux", ("red",), gangs=True).accounts[1]
+    assert Right("create", "scheduling.volcano.sh", "podgroups", "red") in applier.needs
+
+
 @pytest.mark.parametrize(("kueue", "expected"), QUEUES.values(), ids=QUEUES.keys())
 def test_queues(kueue: tuple[Any, ...], expected: list[str]) -> None:
     region = Region.model_validate({"name": "eu", "profile": {"queues": {"research": "gpu"}}})

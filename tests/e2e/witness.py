@@ -16,7 +16,7 @@ from typing import Any
 from kubernetes import client, config
 from kubernetes.watch import Watch
 
-from reconciler.model.names import ANNOTATION_JOB_ID, GATE, LABEL_ATTEMPT, LABEL_MANAGED, MANAGED_BY
+from reconciler.model.names import ANNOTATION_JOB_ID, LABEL_ATTEMPT, LABEL_MANAGED, MANAGED_BY
 
 OURS = f"{LABEL_MANAGED}={MANAGED_BY}"
 _TERMINAL = ("Succeeded", "Failed")
@@ -143,8 +143,3 @@ def witnessing(regions: Mapping[str, Path]) -> Iterator[Witness]:
         yield witness
     finally:
         stop.set()
-
-
-def has_gate(pod: Mapping[str, Any]) -> bool:
-    """Whether our gate holds a pod."""
-    return any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ())

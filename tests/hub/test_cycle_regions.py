@@ -436,12 +436,30 @@ def test_a_manifest_that_the_engine_refuses_ends_its_attempt_and_blocks_nobody(t
     error = {named.format(bad.name): "Job in version v1 cannot be handled: unknown field x", **others}
     told.tell("eu", running(good.name), sync_errors=error)
     told.settle()
-    assert (told.record().phase, told.attempt().final) == (Phase.STOPPING, True)
+    assert (told.record().phase, told.attempt().final) == (Phase.STOPPING, False)
     assert "unknown field x" in (told.attempt().reason.text if told.attempt().reason else "")
     assert told.granted("eu") == [good.name]
     told.tell("eu", running(good.name))
     told.settle()
-    assert (told.record().phase, told.manifests("eu")) == (Phase.FAILED, [good.name])
+    record = told.record()
+    assert (record.phase, told.manifests("eu"), len(record.attempts)) == (Phase.IMPOSSIBLE, [good.name], 1)
+    assert "unknown field x" in (record.why.text if record.why else "")
+    told.job(allowed_regions=["eu"], rerun=1)  # somebody has mended the region
+    told.settle()
+    assert (told.record().phase, len(told.record().attempts)) == (Phase.STARTING, 2)
+
+
+def test_what_one_regions_engine_refuses_goes_to_another(told: Rig) -> None:
+    told.job()
+    told.settle()
+    first = told.attempt()
+    other = "us" if first.region == "eu" else "eu"
+    error = {f"Job/{TEAM}/{first.name}": 'jobs.batch is forbidden: User "applier" cannot patch resource "jobs"'}
+    told.tell(first.region, sync_errors=error)
+    told.settle()
+    told.tell(first.region)
+    told.settle()
+    assert (told.attempt().region, told.manifests(first.region), told.record().phase) == (other, [], Phase.STARTING)
 
 
 def test_a_region_without_the_teams_namespace_gets_none_of_its_jobs(told: Rig) -> None:

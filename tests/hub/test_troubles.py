@@ -35,6 +35,18 @@ def later(rig: Rig, seconds: float = PATIENCE_SECONDS + 1, **fields: object) -> 
     rig.settle()
 
 
+def test_words_of_an_engine_that_blame_no_job_are_the_regions_trouble(rig: Rig) -> None:
+    rig.job(allowed_regions=["eu"])
+    rig.settle()
+    before = rig.attempt()
+    said = {"GitRepository/flux-system/gpu-reconciler": "authentication required"}
+    later(rig, 1, sync_errors=said)
+    assert codes(rig) == {}
+    later(rig, sync_errors=said)
+    assert codes(rig) == {"SyncEngineRefuses": "eu: GitRepository/flux-system/gpu-reconciler"}
+    assert rig.attempt() == before
+
+
 def test_what_a_region_says_of_itself_is_told_once_it_has_stood_for_a_while(rig: Rig) -> None:
     tips = rig.tips()
     later(rig, 1, health=(LATE,))

@@ -1,12 +1,13 @@
 """What `bootstrap` prints: whole, safe against every trap that doctor knows, and the same each time."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from reconciler.model.region import StoreAddress
-from reconciler.rendering.bootstrap import Bootstrap, Engine, EngineNames, agent_rights, bootstrap_files
+from reconciler.model.region import Profile, StoreAddress
+from reconciler.rendering.bootstrap import Bootstrap, Engine, EngineNames, agent_deployment, agent_rights, bootstrap_files
 
 NAMES: dict[Engine, EngineNames] = {"flux": EngineNames("flux-system", "jobs"), "argocd": EngineNames("argocd", "jobs")}
 
@@ -22,6 +23,15 @@ def wanted(engine: Engine = "flux", **changes: Any) -> Bootstrap:
         "teams": ("blue", "red"),
     }
     return Bootstrap(**{**said, **changes})
+
+
+DEPLOYED = Path(__file__).parents[2] / "deploy" / "agent" / "deployment.yaml"
+
+
+def deployed() -> str:
+    """What deploy/agent has: the Deployment of a region that has to be filled in."""
+    blank = wanted(region="my-region", store=StoreAddress(url="s3://my-bucket/hub"), image="reconciler")
+    return f"# Region, engine and store are to be set: see kustomization.yaml.\n{agent_deployment(blank)}"
 
 
 def text_of(bootstrap: Bootstrap) -> str:
@@ -111,6 +121,23 @@ def test_argo_cd_leaves_jobs_alone_and_waits_for_none() -> None:
     assert project["sourceRepos"] == [spec["source"]["repoURL"]]
 
 
+def test_what_a_region_spells_in_its_own_way_is_told_to_the_agent() -> None:
+    profile = Profile(gpu_resource="amd.com/gpu", gpu_label="amd.com/gpu.product-name")
+    pod = objects(wanted(profile=profile))["Deployment", "gpu-reconciler", "agent"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"][-4:] == ["--gpu-resource", "amd.com/gpu", "--gpu-label", "amd.com/gpu.product-name"]
+
+
+def test_gangs_of_volcano_may_be_applied() -> None:
+    profile = Profile(gang="volcano")
+    rules = objects(wanted(profile=profile))["Role", "red", "gpu-reconciler-applier"]["rules"]
+    assert rules[-1]["resources"] == ["podgroups"]
+    found = objects(wanted("argocd", profile=profile))
+    assert {"group": "scheduling.volcano.sh", "kind": "PodGroup"} in found["AppProject", "argocd", "jobs"]["spec"][
+        "namespaceResourceWhitelist"
+    ]
+    assert len(found["Application", "argocd", "jobs"]["spec"]["ignoreDifferences"]) == 2
+
+
 def test_a_public_repository_needs_no_secret() -> None:
     assert "secretRef" in objects(wanted())["GitRepository", "flux-system", "jobs"]["spec"]
     assert "secretRef" not in objects(wanted(private=False))["GitRepository", "flux-system", "jobs"]["spec"]
@@ -128,6 +155,15 @@ def test_no_text_of_a_persons_becomes_structure() -> None:
     assert found["GitRepository", "flux-system", "jobs"]["spec"]["url"] == hostile
 
 
+def test_the_deployment_that_stands_in_deploy_is_the_one_that_is_printed() -> None:
+    """Written anew by: python -m tests.rendering.test_bootstrap"""
+    assert DEPLOYED.read_text(encoding="utf-8") == deployed()
+
+
 def test_files_are_in_the_order_in_which_they_are_to_be_applied() -> None:
     assert list(bootstrap_files(wanted())) == ["1-namespaces.yaml", "2-agent.yaml", "3-flux.yaml"]
     assert list(bootstrap_files(wanted("argocd")))[-1] == "3-argocd.yaml"
+
+
+if __name__ == "__main__":
+    DEPLOYED.write_text(deployed(), encoding="utf-8")

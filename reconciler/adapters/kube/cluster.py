@@ -7,7 +7,7 @@ names. What a look consists of stands in looking.py.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,6 +18,7 @@ from reconciler.adapters.kube.answers import Request, blames, failure, said
 from reconciler.adapters.kube.connection import Connection
 from reconciler.adapters.kube.listing import Collection, Until
 from reconciler.adapters.kube.looking import ADMISSIONS, WATCHED, Look, look
+from reconciler.adapters.kube.meters import Meters, MeterTimes
 from reconciler.adapters.kube.watching import Times, Watch
 from reconciler.model.pods import MAIN
 from reconciler.ports import Clock, ClusterState, Conflict, ObjectRef, Refused, Stored, Transient, Wake
@@ -34,8 +35,8 @@ class Settings:
 
     namespace: str = OWN_NAMESPACE
     """The agent's own, with its record in it."""
-    page: int = 500
-    """Objects in one answer."""
+    page: int = 100
+    """Objects in one answer. Larger ones cost memory: 500 pods are 50 MB while they are read."""
     request_seconds: float = 10.0
     """For one request. It must fit into the margin after which the hub gives a silent region's jobs to others (30 s)."""
     look_seconds: float = 30.0
@@ -43,6 +44,7 @@ class Settings:
     confirm_seconds: float = 180.0
     """How long a watch's copy counts after its server has last spoken. It must be longer than a silence is borne."""
     watching: Times = field(default_factory=Times)
+    metering: MeterTimes = field(default_factory=MeterTimes)
 
 
 _DEFAULTS: Final = Settings()
@@ -63,25 +65,40 @@ class KubeCluster:
         self._settings = settings
         self._record = record.Place(settings.namespace, _RECORD)
         self._watches: Mapping[Collection, Watch] = {}
+        self._meters: Meters | None = None
 
     def start(self, wake: Wake) -> None:
-        """Watch the cluster; `wake` is called, from other threads, when something changes that is read. Once only."""
-        self._watches = {wanted: Watch(self.connection, wanted, self._clock, self._settings.watching, wake) for wanted in WATCHED}
+        """Watch the cluster and read its GPU meters, once only.
+
+        `wake` is called, from other threads, when something changes that is read.
+        """
+        times = self._settings.watching
+        self._watches = {wanted: Watch(self.connection, wanted, self._clock, times, wake) for wanted in WATCHED}
         for watch in self._watches.values():
             watch.start()
+        self._meters = Meters(self.connection, self._clock, self._settings.metering)
+        self._meters.start()
 
     def stop(self) -> None:
         """End the watches, and give up all connections. Calls of others go on as before."""
         watches, self._watches = self._watches, {}
+        meters, self._meters = self._meters, None
         for watch in watches.values():
             watch.stop(self._settings.request_seconds)
+        if meters is not None:
+            meters.stop(self._settings.request_seconds)
         self.connection.close()
 
     def read(self) -> ClusterState:
         """All nodes, namespaces, PriorityClasses and pods, and the workloads with our label. Raises Transient or Refused."""
         now, settings = self._clock.monotonic(), self._settings
         until = Until(self._clock, now + settings.look_seconds, settings.page)
-        return look(Look(self.connection, self._watches, now - settings.confirm_seconds, until))
+        state = look(Look(self.connection, self._watches, now - settings.confirm_seconds, until))
+        meters = self._meters
+        if meters is None:
+            return state
+        troubles = [*state.troubles, meters.trouble] if meters.trouble else state.troubles
+        return replace(state, meters=meters.latest(), troubles=troubles)
 
     def patch(self, target: ObjectRef, body: Mapping[str, Any]) -> ObjectRef:
         """JSON merge patch at exactly that version; returns the new one. A body of `status` alone is for the status subresource.

@@ -1,10 +1,11 @@
 """The whole of it on one machine: three regions, each a real control plane with its sync engine and nodes that run programs, an S3
-server, a Git server, the hub and the agents as processes; and a witness of what really runs.
+server, a forge, the hub and the agents as processes; and a witness of what really runs.
 
 The jobs repository is the project's example. What is local about it stays so: programs are processes of this machine, so the regions'
 own stores are folders; the store where hub and agents meet is the S3 server.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -13,15 +14,17 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
 from reconciler.app import STAGE_IMAGE
 from reconciler.commands.init import make_repository
+from reconciler.model.names import LABEL_ATTEMPT
 from tests.e2e.argo import start_argo
 from tests.e2e.control_plane import ControlPlane, free_ports, region
 from tests.e2e.flux import start_flux
+from tests.e2e.gitea import Repository, serving
 from tests.e2e.kubelet import Machines, machines, nodes_of
 from tests.e2e.person import Person
 from tests.e2e.programs import Program
@@ -36,12 +39,32 @@ WEBHOOK_SECRET = "of-the-end-to-end-tests"
 AGENT_FLAGS = ("--look", "2")
 
 
-class Remote(Protocol):
-    """Where the jobs repository is: `url` for people and the hub, with their credentials; `engines_url` for the sync engines."""
+@dataclass(frozen=True)
+class Remote:
+    """The jobs repository on its forge: `url` with a person's credentials, `hub_url` with the hub's, `public_url` with none."""
 
     url: str
     hub_url: str
-    engines_url: str
+    public_url: str
+
+
+@contextmanager
+def on_gitea(folder: Path, tree: Path, listen: str) -> Iterator[Remote]:
+    """A repository on a Gitea, with what stands in a working tree pushed, and a webhook to the hub."""
+    with serving(folder / "gitea") as gitea:
+        gitea.do("ops", "POST", "/user/repos", {"name": "jobs", "private": False})
+        repository = Repository(gitea, "ops", "jobs", folder)
+        gitea.person("hub")
+        gitea.do("ops", "PUT", f"{repository.api}/collaborators/hub", {"permission": "write"})
+        token = gitea.token("hub", "write:repository", "write:issue", "read:user")
+        remote = Remote(repository.url("ops"), repository.url("hub", token), f"{gitea.url}/ops/jobs.git")
+        person = Person(tree)
+        person.git("remote", "add", "origin", remote.url)
+        person.git("push", "--quiet", "origin", "HEAD:main")
+        config = {"url": f"http://{listen}/webhooks/gitea", "content_type": "json", "secret": WEBHOOK_SECRET}
+        said = {"type": "gitea", "active": True, "events": ["push"], "config": config}
+        gitea.do("ops", "POST", f"{repository.api}/hooks", said)
+        yield remote
 
 
 @dataclass
@@ -59,6 +82,35 @@ class RegionUp:
     def kubectl(self, *arguments: str, **more: Any) -> str:
         """As an administrator."""
         return self.plane.kubectl(*arguments, **more)
+
+    def ours(self, kinds: str = "jobs") -> list[str]:
+        """Our objects of these kinds in the teams' namespaces, as `namespace/kind/name`, sorted."""
+        said = self.kubectl("get", kinds, "-A", "-l", f"{LABEL_ATTEMPT}", "-o", "json")
+        found = [(each["metadata"]["namespace"], each["kind"], each["metadata"]["name"]) for each in json.loads(said)["items"]]
+        return sorted("/".join(each) for each in found)
+
+    def job(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """A Job as the API server has it; None where it is not."""
+        said = self.kubectl("get", "job", name, "-n", namespace, "-o", "json", "--ignore-not-found")
+        found: dict[str, Any] | None = json.loads(said) if said.strip() else None
+        return found
+
+    def pods(self, namespace: str, attempt: str) -> list[dict[str, Any]]:
+        """An attempt's pods."""
+        said = self.kubectl("get", "pods", "-n", namespace, "-l", f"{LABEL_ATTEMPT}={attempt}", "-o", "json")
+        return list(json.loads(said)["items"])
+
+    @contextmanager
+    def without_engine_object(self) -> Iterator[None]:
+        """Without what tells the engine of this region, for the time of a `with` block."""
+        kind, namespace = ("kustomization", "flux-system") if self.engine == "flux" else ("application", "argocd")
+        found = json.loads(self.kubectl("get", kind, "gpu-reconciler", "-n", namespace, "-o", "json"))
+        self.kubectl("delete", kind, "gpu-reconciler", "-n", namespace)
+        try:
+            yield
+        finally:
+            kept = {"name": "gpu-reconciler", "namespace": namespace, "labels": found["metadata"].get("labels") or {}}
+            self.kubectl("create", "-f", "-", stdin={**found, "metadata": kept, "status": {}})
 
     def reconcile(self) -> None:
         """Ask the engine to look at everything again, as a person does."""
@@ -90,6 +142,13 @@ class Fleet:
             program.check()
         assert self.witness.faults() == []
 
+    def touch_branch(self, region: str) -> None:
+        """A person's commit on a region's branch that changes no manifest."""
+        self.person.fetched(f"region/{region}")
+        tip = f"origin/region/{region}"
+        commit = self.person.git("commit-tree", f"{tip}^{{tree}}", "-p", tip, "-m", "Nothing")
+        self.person.git("push", "--quiet", "origin", f"{commit}:refs/heads/region/{region}")
+
 
 def write_repository(folder: Path, root: Path, store: S3Server) -> None:
     """The example, with each region's engine and the store of this fleet. The changes are not committed."""
@@ -115,7 +174,7 @@ def region_up(fleet_folder: Path, name: str, remote: Remote, store: S3Server, de
         running = stack.enter_context(start(plane, folder / "engine"))
         home = folder / "home"
         home.mkdir()
-        printed = _bootstrap(name, remote.engines_url, home)
+        printed = _bootstrap(name, remote.public_url, home)
         documents = [each for each in yaml.safe_load_all(printed) if each and each["kind"] != "Deployment"]
         plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
         kubeconfig = token_kubeconfig(plane)
@@ -135,8 +194,8 @@ def _bootstrap(region_name: str, repo: str, home: Path) -> str:
 
 
 @contextmanager
-def fleet_up(folder: Path, make_remote: Any) -> Iterator[Fleet]:
-    """The fleet, up and reporting. `make_remote(working tree) -> context manager of a Remote` puts main onto a Git server."""
+def fleet_up(folder: Path) -> Iterator[Fleet]:
+    """The fleet, up and reporting; the hub has begun with the example's jobs."""
     with ExitStack() as stack:
         store = stack.enter_context(s3_server(folder / "s3"))
         store.make_bucket("hub")
@@ -144,28 +203,33 @@ def fleet_up(folder: Path, make_remote: Any) -> Iterator[Fleet]:
         write_repository(tree, folder / "stores", store)
         person = Person(tree)
         person.commit("Name the engines and the store")
-        remote = stack.enter_context(make_remote(tree))
-        person.git("remote", "add", "origin", remote.url)
         (port,) = free_ports(1)
         listen = f"127.0.0.1:{port}"
+        remote = stack.enter_context(on_gitea(folder, tree, listen))
         environment = {**store.environment, "RECONCILER_WEBHOOK_SECRETS": WEBHOOK_SECRET}
         place = ["--repo", remote.hub_url, "--folder", str(folder / "hub-clone"), "--listen", listen]
         hub = Program("hub", ["hub", *place], folder / "logs", environment)
         stack.callback(hub.stop)
-        ups = {name: region_up(folder, name, remote, store, tree / "regions" / f"{name}.yaml") for name in ENGINES}
-        # These threads live until the end: a control plane's programs die with the thread that started them.
-        threads = stack.enter_context(ThreadPoolExecutor(len(ups)))
-        started = {name: threads.submit(up.__enter__) for name, up in ups.items()}
-        wait(started.values())
-        for name, up in ups.items():
-            if started[name].exception() is None:
-                stack.push(up)
-        regions = {name: each.result() for name, each in started.items()}
+        regions = _regions_up(stack, folder, remote, store, tree)
         witness = stack.enter_context(witnessing({name: each.plane.kubeconfig for name, each in regions.items()}))
         for each in regions.values():
             each.agent.start()
         for each in regions.values():
-            each.agent.until_said("leads")
+            each.agent.until_said('"leads"')
+        fleet = Fleet(folder, store, remote, person, hub, witness, listen, regions)
         hub.start()
         hub.until_said("listening")
-        yield Fleet(folder, store, remote, person, hub, witness, listen, regions)
+        yield fleet
+
+
+def _regions_up(stack: ExitStack, folder: Path, remote: Remote, store: S3Server, tree: Path) -> dict[str, RegionUp]:
+    """All regions side by side."""
+    ups = {name: region_up(folder, name, remote, store, tree / "regions" / f"{name}.yaml") for name in ENGINES}
+    # These threads live until the end: a control plane's programs die with the thread that started them.
+    threads = stack.enter_context(ThreadPoolExecutor(len(ups)))
+    started = {name: threads.submit(up.__enter__) for name, up in ups.items()}
+    wait(started.values())
+    for name, up in ups.items():
+        if started[name].exception() is None:
+            stack.push(up)
+    return {name: each.result() for name, each in started.items()}

@@ -1,0 +1,1 @@
+"""Tests of the whole: hub, agents, three real regions, a forge."""
