@@ -16,10 +16,11 @@ from urllib.parse import unquote, urlsplit
 from pydantic import ValidationError
 
 from reconciler.adapters.clock import SystemClock
+from reconciler.forge_port import Forge
 from reconciler.model.policy import SETTINGS_FILE, ForgeAddress, Settings
 from reconciler.model.problem import Invalid
 from reconciler.model.region import StoreAddress
-from reconciler.ports import EntryKind, Forge, GitRepository, ObjectStore, Refused
+from reconciler.ports import EntryKind, GitRepository, ObjectStore, Refused
 
 if TYPE_CHECKING:
     from reconciler.adapters.git import BareClone

@@ -21,8 +21,9 @@ import structlog
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.kube import Access, KubeCluster, from_kubeconfig, in_cluster
-from reconciler.adapters.kube.cluster import OWN_NAMESPACE
+from reconciler.adapters.kube.admission_check import keep_active
 from reconciler.adapters.kube.argocd import ArgoCd
+from reconciler.adapters.kube.cluster import OWN_NAMESPACE
 from reconciler.adapters.kube.flux import Flux
 from reconciler.adapters.kube.leading import Candidate, Leadership
 from reconciler.adapters.store_probe import probe
@@ -36,6 +37,8 @@ from reconciler.ports import ObjectStore, Refused, SyncEngine, Transient
 EngineName = Literal["flux", "argocd"]
 RETRY_SECONDS = 2.0
 """Between tries to have, or renew, the lead."""
+CHECK_SECONDS = 30.0
+"""Between looks at the AdmissionCheck by which Kueue waits for our grants."""
 STALE_SECONDS = 60.0
 """Without a step for so long, whoever leads is not well."""
 
@@ -70,6 +73,7 @@ class ClusterRegion:
         self._stop, self._over, self._wake = threading.Event(), threading.Event(), threading.Event()
         self._agent: Agent | None = None
         self._looked_at = self._clock.monotonic()
+        self._checked_at, self._check_trouble = float("-inf"), ""
         self._trouble = ""
         self._probed = False
         self._refused: Refused | None = None
@@ -84,9 +88,14 @@ class ClusterRegion:
     def run(self) -> None:
         """Stand by, lead, stand by again, until `stop`. Blocks. Raises Refused for a store that keeps no promise of ours."""
         self._cluster.start(self._wake.set)
+        standing_by = False
         try:
             while not self._stop.is_set():
-                if self._leads():
+                leads = self._leads()
+                if leads is False and not standing_by:
+                    self._log.info("stands by", holder=self._holder)
+                standing_by = leads is False
+                if leads:
                     self._lead()
                 self._stop.wait(RETRY_SECONDS)
         finally:
@@ -130,9 +139,25 @@ class ClusterRegion:
         """Renew the Lease beside the agent's steps, which may take longer; end them when another has it."""
         while not self._over.wait(RETRY_SECONDS):
             self._probe()
-            if self._leads() is False:
+            leads = self._leads()
+            if leads is False:
                 self._over.set()
                 self._wake.set()
+            elif leads:
+                self._keep_check()
+
+    def _keep_check(self) -> None:
+        """Kueue's queues admit nothing while nobody answers for their check."""
+        if self._clock.monotonic() < self._checked_at + CHECK_SECONDS:
+            return
+        self._checked_at = self._clock.monotonic()
+        try:
+            words = keep_active(self._cluster.connection, self._clock)
+        except (Transient, Refused) as error:
+            words = str(error)
+        if words and words != self._check_trouble:
+            self._log.warning("the AdmissionCheck of Kueue's queues is not kept active", what=words)
+        self._check_trouble = words
 
     def _probe(self) -> None:
         """Ask the store, until it has answered once, whether it keeps what leases stand on."""

@@ -174,13 +174,6 @@ class GitRepository(Protocol):
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
         """Whether `ancestor` is reachable from `descendant`; False where either is not here any more."""
 
-    def fetch_ref(self, ref: str) -> str:
-        """Bring one ref of the remote that is no branch here, by its full name, and return its commit. It may hold anything:
-        whoever can ask for a merge has written it. Raises Transient or Refused."""
-
-    def merge_base(self, one: str, other: str) -> str | None:
-        """A best common ancestor of two commits; None where they have none."""
-
     def push(self, updates: Sequence[RefUpdate]) -> PushOutcome:
         """Move all branches or none, each only from its `old`. Raises Transient where the outcome is not known."""
 
@@ -303,78 +296,3 @@ class Receivers(Protocol):
 
 Wake = Callable[[], None]
 """Asks a loop to look again soon. Carries nothing: the loop reads the state (level, not edge)."""
-
-
-# ---- a forge ------------------------------------------------------------------------------------------------------
-
-
-class PullState(Enum):
-    """Where a pull request is."""
-
-    OPEN = "open"
-    CLOSED = "closed"
-    MERGED = "merged"
-
-
-@dataclass(frozen=True, slots=True)
-class Pull:
-    """A pull request (on GitLab: merge request). All text in it may be written by strangers."""
-
-    number: int
-    head: str | None
-    """Its branch; None where that is not in this repository: a fork, or no branch at all."""
-    commit: str
-    """What it asks to merge, as the forge knows it; of one that is over, some forges tell what the branch has become."""
-    base: str
-    title: str
-    body: str
-    state: PullState
-    updated_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Consent:
-    """Who said yes to a pull request, by their account names: reviewers whose approval stands, and who merged it."""
-
-    approved_by: tuple[str, ...]
-    merged_by: str | None
-
-
-class Verdict(Enum):
-    """What a commit status says."""
-
-    PENDING = "pending"
-    SUCCESS = "success"
-    FAILURE = "failure"
-
-
-class Forge(Protocol):
-    """One repository on a forge. Every call raises Transient or Refused, and may be repeated."""
-
-    def open_pulls(self) -> Sequence[Pull]:
-        """All that are open."""
-
-    def ended_pulls(self, base: str, since: datetime) -> Sequence[Pull]:
-        """Those into `base` that are closed or merged and were changed at `since` or after, newest first."""
-
-    def open(self, head: str, base: str, title: str, body: str) -> int:
-        """Open one between two branches of this repository; its number. Raises Conflict where one is open already."""
-
-    def update(self, number: int, title: str, body: str) -> None:
-        """Replace title and body."""
-
-    def close(self, number: int) -> None:
-        """Close it unmerged."""
-
-    def consent(self, number: int) -> Consent:
-        """Who approved and merged it."""
-
-    def set_status(self, commit: str, context: str, verdict: Verdict, words: str) -> None:
-        """Put a commit's status; the newest of a context holds. `words`: at most 140 characters."""
-
-    def upsert_comment(self, number: int, marker: str, body: str) -> None:
-        """Make the comment of this account that begins with `marker` say `body`, which begins with it as well; nothing is
-        written where it does. Others' comments are never touched, whatever they begin with."""
-
-    def head_ref(self, number: int) -> str:
-        """The ref under which the repository has its head, from a fork too."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reconciler.agent.queueing import QUEUE_LABEL
+from reconciler.agent.queueing import ANNOTATION_OUT, QUEUE_LABEL
 from reconciler.agent.reading import ANNOTATION_CLOSED, Key
 from reconciler.model.names import GATE
 from reconciler.ports import Cluster, ObjectRef, SyncEngine
@@ -44,6 +44,14 @@ class Close:
 @dataclass(frozen=True, slots=True)
 class Deactivate:
     """Take a workload out of its queue: Kueue suspends it, and admits it no more. The target is Kueue's Workload."""
+
+    key: Key
+    target: ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """Put a workload that the agent took out of its queue, and that was never released, into it again."""
 
     key: Key
     target: ObjectRef
@@ -112,7 +120,7 @@ class Nudge:
 
 
 Stop = Suspend | DeletePod | Close | Deactivate
-Start = LiftGate | Release | PatchDeadline | Enqueue | Admit
+Start = LiftGate | Release | PatchDeadline | Enqueue | Activate | Admit
 """What may be done only by recorded right: the record first, and a lease that is valid at that moment."""
 Action = Stop | Start | DeleteObject | Nudge
 
@@ -139,7 +147,9 @@ def patch_body(action: Suspend | Close | Deactivate | Start) -> dict[str, Any]:
         case Close():
             return {"metadata": closed}
         case Deactivate():
-            return {"spec": {"active": False}}
+            return {"metadata": {"annotations": {ANNOTATION_OUT: "true"}}, "spec": {"active": False}}
+        case Activate():
+            return {"metadata": {"annotations": {ANNOTATION_OUT: None}}, "spec": {"active": True}}
         case Enqueue(queue=queue, run_seconds=seconds):
             labels = {"labels": {QUEUE_LABEL: queue}}
             return {"metadata": labels, "spec": {"activeDeadlineSeconds": deadline(seconds)}}

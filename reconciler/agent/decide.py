@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.agent.actions import (
     Action,
+    Activate,
     Admit,
     DeleteObject,
     Enqueue,
@@ -29,7 +30,7 @@ from reconciler.agent.actions import (
     other_gates,
 )
 from reconciler.agent.pods import ended_well
-from reconciler.agent.queueing import checks_with_ours_ready, is_enqueued, queue_of, waits_for_grant
+from reconciler.agent.queueing import checks_with_ours_ready, is_enqueued, queue_of, waits_for_grant, was_taken_out
 from reconciler.agent.reading import (
     Key,
     gates_of,
@@ -163,6 +164,8 @@ def _start_in_queue(seen: Seen, item: KubeObject, grant: Grant, strays: Sequence
     if not is_enqueued(item):
         queue = queue_of(item) or ""
         return _Steps(strays, [Enqueue(seen.key, ref_of(item, _JOB), queue, grant.run_seconds)] if seen.entry is None else ())
+    if seen.admission is not None and was_taken_out(seen.admission):
+        return _Steps(strays, [Activate(seen.key, ref_of(seen.admission, "Workload"))])
     if seen.admission is None or not waits_for_grant(seen.admission):
         return _Steps(stops=strays)
     entry = seen.entry or Entry(uid_of(item), generation_of(item) + 1, grant.nodes)

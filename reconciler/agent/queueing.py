@@ -7,15 +7,18 @@ so a queue without that check starts nothing either. A Workload that waits holds
 Sources: Kueue, "Admission checks", `kueue.x-k8s.io/v1beta2` Workload.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from reconciler.agent.reading import is_true, labels_of, part, parts
-from reconciler.model.names import ANNOTATION_QUEUE
+from reconciler.agent.reading import condition, is_true, labels_of, part, parts
+from reconciler.model.names import ANNOTATION_QUEUE, PREFIX
 from reconciler.ports import KubeObject
 
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 GRANT_CHECK: Final = "reconciler-grant"
 """The AdmissionCheck of a region's ClusterQueues that is ours."""
+ANNOTATION_OUT: Final = f"{PREFIX}/out-of-queue"
+"""Of a Workload: it was the agent who took it out of its queue."""
 
 
 def queue_of(item: KubeObject) -> str | None:
@@ -56,11 +59,26 @@ def checks_with_ours_ready(admission: KubeObject) -> tuple[dict[str, Any], ...]:
     )
 
 
+def was_taken_out(admission: KubeObject) -> bool:
+    """Whether it is out of its queue, and the agent took it out; what others took out stays out."""
+    return not is_admissible(admission) and ANNOTATION_OUT in part(part(admission, "metadata"), "annotations")
+
+
 def why_it_waits(admission: KubeObject | None) -> str:
-    """Kueue's words on what it waits for; '' where it says nothing."""
+    """What keeps a workload in its queue from starting, in Kueue's words where it has some; '' where nothing does."""
     if admission is None:
-        return ""
-    for condition in parts(part(admission, "status"), "conditions"):
-        if condition.get("type") in ("QuotaReserved", "Admitted") and condition.get("status") == "False":
-            return str(condition.get("message") or condition.get("reason") or "")
+        return "Kueue has made no Workload of it; see whether it runs, and works in this namespace"
+    if is_true(admission, "Finished"):
+        return _words(condition(admission, "Finished"))
+    for kind in ("QuotaReserved", "Admitted"):
+        said = condition(admission, kind)
+        if said.get("status") == "False":
+            return _words(said)
+    for check in parts(part(admission, "status"), "admissionChecks"):
+        if check.get("name") != GRANT_CHECK and check.get("state") != "Ready":
+            return f"AdmissionCheck {check.get('name')} is {check.get('state')}: {check.get('message')}".removesuffix(": ")
     return ""
+
+
+def _words(said: Mapping[str, Any]) -> str:
+    return str(said.get("message") or said.get("reason") or "")

@@ -51,13 +51,16 @@ def _suspended(seen: Seen, item: KubeObject, *, bound: bool) -> list[Stop]:
 
 
 def _out_of_queue(seen: Seen, item: KubeObject, *, bound: bool) -> list[Stop]:
-    """Kueue puts `suspend` back to what it wants within 40 ms; it obeys its own Workload's `active`."""
-    found: list[Stop] = []
+    """Kueue puts `suspend` back to what it wants within 40 ms; it obeys its own Workload's `active`.
+
+    Where it does not obey at once it may be down, and what is out of its queue it does not start again.
+    """
     if is_admissible(seen.admission):
-        found.append(Deactivate(seen.key, ref_of(seen.admission or {}, "Workload")))
-    elif not is_suspended(item) and seen.admission is None:
-        found.append(Suspend(seen.key, ref_of(item, _JOB), close=bound))  # Kueue is gone, or has not seen it yet
-        return found
+        found: list[Stop] = [Deactivate(seen.key, ref_of(seen.admission or {}, "Workload"))]
+    elif not is_suspended(item):
+        return [Suspend(seen.key, ref_of(item, _JOB), close=bound)]
+    else:
+        found = []
     if bound and not is_closed(item):
         found.append(Close(seen.key, ref_of(item, _JOB)))
     return found

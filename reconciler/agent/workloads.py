@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from reconciler.agent.pods import report_pod, short
+from reconciler.agent.queueing import is_enqueued, why_it_waits
 from reconciler.agent.reading import condition, is_held, is_true, moment, part, uid_of
 from reconciler.agent.seen import Seen, Standing, changed_since, standing, stopped
 from reconciler.model.report import PodReport, WorkloadReport, WorkloadState
@@ -53,7 +54,7 @@ def report_attempt(seen: Seen, *, is_left_over: bool, cause: Cause = NO_CAUSE) -
         started_at=min(started, default=None),
         ended_at=_ended_at(item, pods) if state == "Ended" else None,
         log_tail=shortened_tail(cause.tail),
-        waiting=short(cause.waiting),
+        waiting=short(cause.waiting or _waits_in_queue(seen, item)),
     )
 
 
@@ -87,6 +88,12 @@ def _uid(seen: Seen) -> str | None:
     if seen.entry is not None:
         return seen.entry.uid
     return None if seen.named is None else uid_of(seen.named)
+
+
+def _waits_in_queue(seen: Seen, item: KubeObject | None) -> str | None:
+    if seen.grant is None or item is None or not is_enqueued(item) or standing(seen) not in (Standing.HELD, Standing.BOUND):
+        return None
+    return why_it_waits(seen.admission) or None
 
 
 def _replaced(seen: Seen) -> bool:

@@ -19,7 +19,7 @@ from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.problem import Invalid
 from reconciler.model.record import JobRecord, Phase
-from reconciler.planning.lifecycle import is_stuck
+from reconciler.planning.records import is_stuck
 
 _NUMBER: Final = re.compile(rb"""((?:^(?:\xef\xbb\xbf)?|[\s,{])(["']?)rerun\2[ \t]*:\s*)(\d+)(?=$|[\s,}#])""", re.MULTILINE)
 _JOB_ID: Final = re.compile(rb"^(?:\xef\xbb\xbf)?job_id:[^\r\n]*(\r\n|\r|\n)", re.MULTILINE)

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from reconciler.forge_port import Forge, Pull, PullRepository, Verdict
 from reconciler.hub.forge_board import View
 from reconciler.hub.pull_check import Check, check, imagined
 from reconciler.hub.pull_comment import MARKER, broken_comment, comment_of, verdict_of
 from reconciler.hub.pull_merge import merged
 from reconciler.hub.sources import Documents, ParseCache, read_sources
 from reconciler.hub.whatif import WhatIf
-from reconciler.ports import Forge, GitRepository, Pull, Refused, Transient, Verdict
+from reconciler.ports import Refused, Transient
 
 CONTEXT: Final = "reconciler/validate"
 MOST_AT_ONCE: Final = 20
@@ -34,11 +35,12 @@ class Checked:
 class Checks:
     """The pull requests on main. Everything here may vanish; then they are all looked at once more."""
 
-    git: GitRepository
+    git: PullRepository
     documents: Documents
     _cache: ParseCache = field(default_factory=ParseCache)
     _done: dict[int, tuple[str, str]] = field(default_factory=dict)
     """By pull request: the head and the main that its comment is about."""
+    _commented: set[int] = field(default_factory=set)
     _told: dict[int, tuple[str, Verdict, str]] = field(default_factory=dict)
     """By pull request: the status that was set last, and of which commit."""
 
@@ -48,6 +50,7 @@ class Checks:
         pulls = {pull.number: pull for pull in opened if pull.base == view.git.branches.main}
         self._done = {number: done for number, done in self._done.items() if number in pulls}
         self._told = {number: told for number, told in self._told.items() if number in pulls}
+        self._commented &= pulls.keys()
         if main is None or view.git.main.empty:
             return Checked(complete=True, troubles=())
         due = [pull for number, pull in sorted(pulls.items()) if self._done.get(number) != (pull.commit, main)]
@@ -73,10 +76,12 @@ class Checks:
         found = checked(head)
         if isinstance(found, str):
             forge.upsert_comment(pull.number, MARKER, broken_comment(found, head))
+            self._commented.add(pull.number)
             self._tell(forge, pull.number, head, Verdict.FAILURE, found)
             return
-        if found.concerns:
+        if found.concerns or pull.number in self._commented:  # what it said of an earlier head is not to stand
             forge.upsert_comment(pull.number, MARKER, comment_of(found, head, main))
+            self._commented.add(pull.number)
         self._tell(forge, pull.number, head, *verdict_of(found))
 
     def _tell(self, forge: Forge, number: int, head: str, verdict: Verdict, words: str) -> None:

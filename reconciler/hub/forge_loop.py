@@ -10,13 +10,14 @@ from datetime import datetime
 
 import structlog
 
+from reconciler.forge_port import Forge, PullRepository
 from reconciler.hub.forge_board import Board, Heard, View
 from reconciler.hub.forge_checks import Checks
 from reconciler.hub.forge_proposals import Answered, Facts, Proposals
 from reconciler.hub.ledger import Trouble
 from reconciler.hub.sources import Documents
 from reconciler.model.policy import ForgeAddress
-from reconciler.ports import Clock, Forge, GitRepository, Refused, Transient
+from reconciler.ports import Clock, Refused, Transient
 
 BACK_OFF_SECONDS = (5.0, 15.0, 60.0, 300.0)
 """Waits after looks that failed in a row; the last one repeats."""
@@ -33,7 +34,7 @@ class ForgeLoop:
     """Keeps one forge in step with the repository. `open_forge` raises Refused where that cannot be."""
 
     def __init__(
-        self, board: Board, git: GitRepository, documents: Documents, open_forge: Callable[[ForgeAddress], Forge], clock: Clock
+        self, board: Board, git: PullRepository, documents: Documents, open_forge: Callable[[ForgeAddress], Forge], clock: Clock
     ) -> None:
         self._board = board
         self._open = open_forge
@@ -42,6 +43,7 @@ class ForgeLoop:
         self._checks = Checks(git, documents)
         self._log = structlog.get_logger("forge")
         self._forge: tuple[ForgeAddress, Forge] | None = None
+        self._address: ForgeAddress | None = None
         self._done: object = None
         self._not_before = 0.0
         self._at_latest = 0.0
@@ -93,6 +95,8 @@ class ForgeLoop:
             self._done = self._forge = None
             self._board.say(Heard())
             return LONG
+        if self._address != address:  # the waits were another forge's
+            self._address, self._failures, self._not_before = address, 0, 0.0
         if now < self._not_before:
             return self._not_before - now
         try:

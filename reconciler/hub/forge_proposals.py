@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from reconciler.forge_port import Forge, Pull, PullRepository
 from reconciler.hub.forge_board import Approval, View
 from reconciler.hub.pull_steps import CLOCKS_DIFFER, Steps, approved_pulls, is_ours, steps, unnamed
 from reconciler.hub.pull_text import Wanted, wanted_pull
@@ -19,7 +20,7 @@ from reconciler.model.names import JobKey, placement_path, proposal_branch
 from reconciler.model.placement import Placement
 from reconciler.model.problem import Invalid
 from reconciler.model.record import JobRecord
-from reconciler.ports import Conflict, EntryKind, Forge, GitRepository, Pull, Refused
+from reconciler.ports import Conflict, EntryKind, Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Answered:
 class Proposals:
     """The proposals of one repository. The caches may vanish at any time."""
 
-    git: GitRepository
+    git: PullRepository
     documents: Documents
     _read: dict[str, tuple[str, Placement | None]] = field(default_factory=dict)
     _names: dict[int, Approval] = field(default_factory=dict)

@@ -8,15 +8,16 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC
 from typing import Final, TypeVar
 
+from reconciler.forge_port import Verdict
 from reconciler.hub.intents import doubt_in_words
 from reconciler.hub.pull_check import Changed, Check, Longer
 from reconciler.hub.pull_markdown import code, fitting, one_line, table, words
 from reconciler.hub.pull_text import NOTHING, clock, size, usd
 from reconciler.hub.whatif import Imagined
 from reconciler.model.problem import Problem
-from reconciler.ports import Verdict
 
 MARKER: Final = "<!-- gpu-reconciler:check -->"
+NOTHING_TOUCHED: Final = "no file of jobs, regions or rules is touched"
 MOST_ROWS: Final = 50
 MOST_NAMED: Final = 5
 JOB_HEADERS: Final = ("job", "file", "what would happen", "start (UTC)", "price", "to move", "why")
@@ -32,7 +33,7 @@ def verdict_of(check: Check) -> tuple[Verdict, str]:
         more = f" (and {len(check.errors) - 1} more)" if len(check.errors) > 1 else ""
         return Verdict.FAILURE, one_line(f"{first.path}:{first.line}:{first.column}: {first.what}{more}")
     if not check.concerns:
-        return Verdict.SUCCESS, "no file of jobs, regions or rules is touched"
+        return Verdict.SUCCESS, NOTHING_TOUCHED
     if not check.changed:
         return Verdict.SUCCESS, f"sound; {count(len(check.declarations), 'declaration')} touched, no job's file"
     said = "; ".join(f"{each.key} {_outcome(each)}" for each in check.changed[:2])
@@ -53,6 +54,8 @@ def broken_comment(what: str, head: str) -> str:
 def _lines(check: Check, head: str, main: str) -> Iterator[str]:
     when = f"{check.now.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     yield f"If `{head[:12]}` were merged into main at `{main[:12]}` now ({when}):"
+    if not check.concerns:
+        yield f"\n{NOTHING_TOUCHED}."
     if check.errors:
         yield f"\n### {count(len(check.errors), 'error')}\n"
         yield "A file with an error is not taken: what it said before stays in force.\n"

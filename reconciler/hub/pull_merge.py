@@ -7,8 +7,9 @@ changes of one file are told, and the pull request's is taken; lines are not mer
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from reconciler.forge_port import PullRepository
 from reconciler.hub.repo_files import may_matter
-from reconciler.ports import GitRepository, TreeEntry
+from reconciler.ports import TreeEntry
 
 MOST_CHANGED = 5000
 """Files of one pull request that are looked at."""
@@ -25,7 +26,7 @@ class Merged:
     """Paths that both sides changed, differently."""
 
 
-def merged(git: GitRepository, main: str, head: str) -> Merged | str:
+def merged(git: PullRepository, main: str, head: str) -> Merged | str:
     """Main with `head` merged; words where that cannot be told. Raises what the repository raises."""
     ancestor = git.merge_base(main, head)
     if ancestor is None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from reconciler.forge_port import Pull, PullState
 from reconciler.hub.pull_text import Wanted, mark_of
 from reconciler.model.attempt import Attempt, Outcome
 from reconciler.model.record import JobRecord
-from reconciler.ports import Pull, PullState
 
 PROPOSALS: Final = "proposals/"
 CLOCKS_DIFFER: Final = timedelta(hours=1)

@@ -60,7 +60,7 @@ class Why(StrEnum):
     APPROVAL_NEEDED = "the policy asks for approval ({rule}); merge branch {branch} into {into}"
     SUSPENDED = "suspend is true"
     HELD = "a person holds this job by `veto: all` in its placement"
-    DECLINED = "its proposal was deleted unmerged; edit the job, or commit a placement for it to {into}"
+    DECLINED = "its proposal was closed or deleted unmerged; edit the job, or commit a placement for it to {into}"
     BRANCH_REFUSED = "the remote refuses branch {branch}: {message}"
     DUPLICATE_JOB = "two files name this job: {paths}"
     SPEC_BROKEN = "its file is broken; the last good version stays in force"

@@ -112,8 +112,11 @@ class Receiver(Model):
 
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s/@]+(/[^\s]*)?" + END)]
     """Its whole address."""
-    secret_env: EnvName = "RECONCILER_RECEIVER_SECRET"
-    """The variable of the hub's environment that holds the secret shared with it."""
+    secret_env: Annotated[str, StringConstraints(pattern=r"^RECONCILER_RECEIVER_[A-Z0-9_]{1,100}" + END)] = (
+        "RECONCILER_RECEIVER_SECRET"  # noqa: S105 - a variable's name
+    )
+    """The variable of the hub's environment that holds the secret shared with it. Only such a name: whoever may write this file
+    is not to choose which of the hub's secrets is used."""
 
 
 class Region(Model):

@@ -16,7 +16,7 @@ from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
 from reconciler.model.report import WorkloadReport
 from reconciler.planning.endings import Ending, ending, not_started
-from reconciler.planning.records import replace_current, run_limit, run_seconds_left, with_condition, withdraw
+from reconciler.planning.records import is_stuck, replace_current, run_limit, run_seconds_left, with_condition, withdraw
 
 DEADLINE_SLACK = timedelta(seconds=15)
 """The region enforces the run time itself; the hub steps in when it has not."""
@@ -159,11 +159,6 @@ def _follow(record: JobRecord, wanted: Wanted, now: datetime) -> JobRecord:
     if current is not None and current.run_hash != wanted.run_hash:
         record = withdraw(record, Outcome.SUPERSEDED, because(Why.SUPERSEDED, changed=fields or "what it runs"), now)
     return record
-
-
-def is_stuck(record: JobRecord) -> bool:
-    """Whether regions that could have run it refused it when it was there: a person may have mended them since."""
-    return record.phase is Phase.IMPOSSIBLE and bool(record.this_run)
 
 
 def _asks_anew(record: JobRecord, wanted: Wanted) -> bool:

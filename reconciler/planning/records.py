@@ -6,7 +6,7 @@ from reconciler.model.attempt import ENDED, Attempt, Event, Outcome, State
 from reconciler.model.job import JobSpec
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason
-from reconciler.model.record import Condition, JobRecord, PlacementSeen
+from reconciler.model.record import Condition, JobRecord, Phase, PlacementSeen
 
 
 def run_limit(spec: JobSpec, policy: Policy) -> int | None:
@@ -92,3 +92,8 @@ def grant(record: JobRecord, now: datetime) -> JobRecord:
 def see_placement(record: JobRecord, seen: PlacementSeen) -> JobRecord:
     """The record with what its placement file said when it was last read."""
     return record if seen == record.placement else record.model_copy(update={"placement": seen})
+
+
+def is_stuck(record: JobRecord) -> bool:
+    """Whether regions that could have run it refused it when it was there: a person may have mended them since."""
+    return record.phase is Phase.IMPOSSIBLE and bool(record.this_run)

@@ -16,7 +16,7 @@ from reconciler.model.region import Region
 from reconciler.ports import Moved
 from tests.waiting import until
 
-SECRET, VARIABLE = "s3cret-of-eu", "RECEIVER_EU"
+SECRET, VARIABLE = "s3cret-of-eu", "RECONCILER_RECEIVER_EU"
 REPO = "https://git.example.com/ml/jobs.git"
 OLD, NEW = "a" * 40, "b" * 40
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconciler.agent.queueing import GRANT_CHECK, QUEUE_LABEL
+from reconciler.agent.queueing import ANNOTATION_OUT, GRANT_CHECK, QUEUE_LABEL
 from reconciler.agent.reading import ANNOTATION_CLOSED, INDEX, Key
 from reconciler.model.grants import Grant, Grants
 from reconciler.model.names import ANNOTATION_QUEUE, GATE, LABEL_ATTEMPT, LABEL_MANAGED, MANAGED_BY
@@ -157,18 +157,28 @@ def queued_job(queue: str = "gpu-research", *, enqueued: bool = True, **more: An
     return job
 
 
-def make_admission(ours: str | None = "Pending", *, reserved: bool = True, active: bool = True, owner: str = "uid-1") -> Raw:
-    """Kueue's Workload of a Job. `ours`: the state of our check; None where the queue does not have it."""
-    checks = [{"name": "another", "state": "Ready", "lastTransitionTime": "2026-05-01T10:00:00Z"}]
+def make_admission(
+    ours: str | None = "Pending",
+    *,
+    reserved: bool = True,
+    active: bool = True,
+    taken_out: bool = False,
+    owner: str = "uid-1",
+    another: str = "Ready",
+) -> Raw:
+    """Kueue's Workload of a Job. `ours`: the state of our check; None where the queue does not have it. `taken_out`: by us."""
+    checks = [{"name": "another", "state": another, "message": "no machines yet", "lastTransitionTime": "2026-05-01T10:00:00Z"}]
     if ours is not None:
         checks.append({"name": GRANT_CHECK, "state": ours, "lastTransitionTime": "2026-05-01T10:00:00Z"})
     metadata: Raw = {"name": "job-x", "namespace": TEAM, "uid": "uid-w", "resourceVersion": "9"}
     metadata["ownerReferences"] = [{"kind": "Job", "name": ATTEMPT, "uid": owner, "controller": True}]
+    if taken_out:
+        metadata["annotations"] = {ANNOTATION_OUT: "true"}
     reserving = {"type": "QuotaReserved", "status": "True" if reserved else "False", "message": "insufficient unused quota"}
     return {
         "kind": "Workload",
         "metadata": metadata,
-        "spec": {"active": active},
+        "spec": {"active": active and not taken_out},
         "status": {"conditions": [reserving], "admissionChecks": checks if reserved else []},
     }
 

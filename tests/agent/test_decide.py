@@ -6,6 +6,7 @@ import pytest
 
 from reconciler.agent.actions import (
     Action,
+    Activate,
     Admit,
     Close,
     Deactivate,
@@ -69,11 +70,11 @@ def in_words(action: Action) -> str:
             return f"forget {target.uid}"
         case Nudge(commit):
             return f"nudge {commit}"
-        case Deactivate() | Enqueue() | Admit():
+        case Deactivate() | Activate() | Enqueue() | Admit():
             return in_queue_words(action)
 
 
-def in_queue_words(action: Deactivate | Enqueue | Admit) -> str:
+def in_queue_words(action: Deactivate | Activate | Enqueue | Admit) -> str:
     """The same, of what is done where Kueue has the queue."""
     match action:
         case Enqueue(_, _, queue, seconds):

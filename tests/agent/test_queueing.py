@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from reconciler.agent.actions import Admit, patch_body
+from reconciler.agent.actions import Activate, Admit, Deactivate, patch_body
 from reconciler.agent.decide import Decision, Right, decide
-from reconciler.agent.queueing import GRANT_CHECK, why_it_waits
+from reconciler.agent.queueing import ANNOTATION_OUT, GRANT_CHECK, why_it_waits
 from reconciler.agent.record import Entry, Record
 from reconciler.agent.seen import gather, settled
+from reconciler.agent.workloads import report_attempt
 from reconciler.model.grants import Grants
 from tests.agent.objects import (
     ATTEMPT,
@@ -93,6 +94,17 @@ CASES = {
     "put out by Kueue, it is not resumed, and holds no quota": Case(
         ("deactivate job-x", f"close {ATTEMPT}"), PUT_OUT, make_admission(), (), BOUND, recorded=True
     ),
+    "out of its queue, and Kueue does not suspend it: it is suspended all the same": Case(
+        ("close uid-1", "delete p1"), RUNS, make_admission(taken_out=True), (running_pod(),), BOUND, NOTHING, recorded=True
+    ),
+    "taken out while nothing might run, and never released: back into its queue": Case(
+        ("activate job-x",), queued_job(), make_admission(taken_out=True)
+    ),
+    "not back without a valid lease": Case((), queued_job(), make_admission(taken_out=True), right=LAPSED),
+    "not back where it was released and ended": Case(
+        (), queued_job(generation=3, closed=True), make_admission(taken_out=True), (), BOUND, recorded=True
+    ),
+    "what somebody else took out stays out": Case((), queued_job(), make_admission(active=False)),
     "out of the queue for good": Case(
         (), queued_job(generation=3, closed=True), make_admission(active=False), (), BOUND, NOTHING, recorded=True
     ),
@@ -134,6 +146,41 @@ def test_what_kueue_may_still_admit_has_not_stopped(active: bool) -> None:
     assert settled(seen) is not active
 
 
-def test_kueues_words_on_what_it_waits_for() -> None:
-    assert why_it_waits(make_admission(reserved=False)) == "insufficient unused quota"
-    assert (why_it_waits(make_admission()), why_it_waits(None)) == ("", "")
+def test_what_is_taken_out_is_marked_and_what_is_put_back_is_not() -> None:
+    (out,) = decided(CASES["withdrawn while it waits, it leaves the queue and holds no quota"]).actions
+    (back,) = decided(CASES["taken out while nothing might run, and never released: back into its queue"]).actions
+    assert isinstance(out, Deactivate)
+    assert isinstance(back, Activate)
+    assert patch_body(out) == {"metadata": {"annotations": {ANNOTATION_OUT: "true"}}, "spec": {"active": False}}
+    assert patch_body(back) == {"metadata": {"annotations": {ANNOTATION_OUT: None}}, "spec": {"active": True}}
+
+
+FAILED_TO_START = {"type": "Finished", "status": "True", "reason": "FailedToStart", "message": "node selector clash"}
+WORDS = {
+    "no quota": (make_admission(reserved=False), "insufficient unused quota"),
+    "nothing but our own check": (make_admission(), ""),
+    "another check": (make_admission(another="Pending"), "AdmissionCheck another is Pending: no machines yet"),
+    "Kueue does not work": (None, "Kueue has made no Workload of it; see whether it runs, and works in this namespace"),
+    "Kueue gave it up": ({"status": {"conditions": [FAILED_TO_START]}}, "node selector clash"),
+}
+
+
+@pytest.mark.parametrize(("admission", "words"), WORDS.values(), ids=WORDS.keys())
+def test_what_it_waits_for(admission: Raw | None, words: str) -> None:
+    assert why_it_waits(admission) == words
+
+
+@pytest.mark.parametrize(
+    ("job", "grants", "said"),
+    {
+        "granted, it waits": (queued_job(), GRANTED, "insufficient unused quota"),
+        "withdrawn, it waits for nothing": (queued_job(), NOTHING, None),
+        "not in its queue yet": (queued_job(enqueued=False), GRANTED, None),
+        "it runs": (RUNS, GRANTED, None),
+    }.values(),
+)
+def test_what_it_waits_for_is_reported(job: Raw, grants: Grants, said: str | None) -> None:
+    record = Record(epoch=1, attempts={KEY: BOUND} if job is RUNS else {})
+    state = make_state(jobs=(job,), admissions=(make_admission(reserved=False),))
+    (seen,) = gather(state, record, grants)
+    assert report_attempt(seen, is_left_over=False).waiting == said

@@ -45,7 +45,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         with ThreadPoolExecutor(8) as pool:
             fill(partial(_send, connection), pool)
         connection.close()
-        until(lambda: at_rest(plane), 600.0, 5.0)
+        until(lambda: at_rest(plane), 1200.0, 5.0)
         yield plane
 
 
@@ -157,7 +157,7 @@ class AgentProcess:
         return self.running.wait(30)
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_the_report_of_a_large_region_is_right_and_its_agent_small(
     large: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,10 @@ class Witness:
             if not job["spec"].get("suspend") and kind != "DELETED":
                 hops.released = hops.released or now
 
+    def now(self) -> float:
+        """The clock of all its times."""
+        return time.monotonic()
+
     def of(self, job: str) -> list[PodRun]:
         """All runs of a job's pods, as they began."""
         with self.lock:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from reconciler.ports import Conflict, Consent, Pull, PullState, Refused, Transient, Verdict
+from reconciler.forge_port import Consent, Pull, PullState, Verdict
+from reconciler.ports import Conflict, Refused, Transient
 
 
 class ForgeInMemory:

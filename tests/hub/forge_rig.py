@@ -5,10 +5,10 @@ from typing import Any
 
 from reconciler.adapters.documents import reader
 from reconciler.adapters.git import BareClone
+from reconciler.forge_port import Forge
 from reconciler.hub.forge_loop import ForgeLoop
 from reconciler.model.policy import ForgeAddress
 from reconciler.model.record import Phase
-from reconciler.ports import Forge
 from tests.hub.forge_in_memory import ForgeInMemory
 from tests.hub.rig import Rig
 from tests.hub.words import FILES, SETTINGS

@@ -102,7 +102,7 @@ def test_a_proposal_that_is_deleted_holds_the_job_until_it_is_edited(rig: Rig) -
     rig.move(PROPOSAL, None)
     look_twice(rig)
     assert rig.record().phase is Phase.HELD
-    assert "deleted unmerged" in (rig.record().why.text if rig.record().why else "")
+    assert "closed or deleted unmerged" in (rig.record().why.text if rig.record().why else "")
     for _ in range(3):
         look_twice(rig)
     assert (rig.record().phase, len(rig.record().attempts)) == (Phase.HELD, 1)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.forge_port import Verdict
 from reconciler.hub.forge_checks import MOST_AT_ONCE
-from reconciler.ports import Verdict
 from tests.builders import TEAM
 from tests.githttp import run_git
 from tests.hub.forge_rig import ForgeRig
@@ -157,6 +157,15 @@ def test_one_that_touches_nothing_of_ours_gets_a_status_and_no_comment(rig: Forg
     look(rig)
     assert verdict(rig, number) == (Verdict.SUCCESS, "no file of jobs, regions or rules is touched")
     assert number not in rig.forge.comments
+
+
+def test_one_that_touches_nothing_any_more_takes_back_what_it_said(rig: ForgeRig) -> None:
+    number = asks(rig, {FILE: job_file()})
+    look(rig)
+    asks(rig, {FILE: None, "docs/words.md": "words"}, number)
+    look(rig)
+    assert "llm-a" not in comment(rig, number)
+    assert verdict(rig, number)[0] is Verdict.SUCCESS
 
 
 def test_a_history_of_its_own_cannot_be_looked_at(rig: ForgeRig) -> None:

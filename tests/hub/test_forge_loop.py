@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.forge_port import PullState
 from reconciler.hub.forge_loop import BACK_OFF_SECONDS
 from reconciler.hub.results import Ended
 from reconciler.model.attempt import State
 from reconciler.model.record import Phase
-from reconciler.ports import PullState, Refused
+from reconciler.ports import Refused
 from tests.builders import TEAM
 from tests.hub.forge_rig import FORGE, ForgeRig
 from tests.hub.words import SETTINGS
@@ -294,6 +295,21 @@ def test_a_silent_forge_is_asked_less_and_less(rig: ForgeRig) -> None:
         waits.append(rig.loop.turn())
         rig.clock.seconds += waits[-1]
     assert waits == [*BACK_OFF_SECONDS, *BACK_OFF_SECONDS[-1:] * 2]
+
+
+def test_an_address_that_is_mended_is_tried_at_once(rig: ForgeRig) -> None:
+    rig.both()
+    rig.forge.down = True
+    for wait in BACK_OFF_SECONDS:
+        rig.loop.tell()
+        assert rig.loop.turn() == wait
+        rig.clock.seconds += wait - 1 if wait == BACK_OFF_SECONDS[-1] else wait
+    rig.forge.down = False
+    rig.tell_again("eu")
+    rig.put({"reconciler.yaml": f"{SETTINGS}{FORGE.replace('ml/jobs', 'ml/other')}"})
+    rig.job()
+    rig.both()
+    assert rig.forge.only().head == PROPOSAL
 
 
 def test_one_that_is_refused_hinders_no_other_and_is_told(rig: ForgeRig) -> None:

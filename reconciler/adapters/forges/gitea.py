@@ -25,7 +25,8 @@ from reconciler.adapters.forges.shared import (
     taken,
     unreadable,
 )
-from reconciler.ports import Consent, Pull, PullState, Refused, Verdict
+from reconciler.forge_port import Consent, Pull, PullState, Verdict
+from reconciler.ports import Refused
 
 Json: TypeAlias = Any
 Query: TypeAlias = Mapping[str, str]

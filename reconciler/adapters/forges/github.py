@@ -16,7 +16,7 @@ from github.PullRequest import PullRequest
 from github.Repository import Repository
 
 from reconciler.adapters.forges.shared import PAGE, TIMEOUT, UNREADABLE, Account, cut, failure, silence, taken, unreadable
-from reconciler.ports import Consent, Pull, PullState, Verdict
+from reconciler.forge_port import Consent, Pull, PullState, Verdict
 
 _APP: Final = "Bot"
 """The kind of account that a GitHub App writes as; it may not ask who it is."""

@@ -15,7 +15,8 @@ from gitlab.exceptions import GitlabError
 from gitlab.v4.objects import Project
 
 from reconciler.adapters.forges.shared import PAGE, TIMEOUT, UNREADABLE, Account, cut, failure, moment, silence, taken, unreadable
-from reconciler.ports import Consent, Pull, PullState, Refused, Verdict
+from reconciler.forge_port import Consent, Pull, PullState, Verdict
+from reconciler.ports import Refused
 
 _ONCE: Final[dict[str, Any]] = {"obey_rate_limit": False}
 _STATES: Final = {Verdict.PENDING: "pending", Verdict.SUCCESS: "success", Verdict.FAILURE: "failed"}

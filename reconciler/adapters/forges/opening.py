@@ -9,8 +9,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from reconciler.adapters.forges.shared import Account
+from reconciler.forge_port import Forge
 from reconciler.model.policy import ForgeAddress
-from reconciler.ports import Forge, Refused
+from reconciler.ports import Refused
 
 HOSTS: Final = "RECONCILER_FORGE_HOSTS"
 """Hosts that may have the token besides the repository's own, separated by commas."""

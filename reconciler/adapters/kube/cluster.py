@@ -17,7 +17,7 @@ from reconciler.adapters.kube.access import Access
 from reconciler.adapters.kube.answers import Request, blames, failure, said
 from reconciler.adapters.kube.connection import Connection
 from reconciler.adapters.kube.listing import Collection, Until
-from reconciler.adapters.kube.looking import ADMISSIONS, WATCHED, Look, look
+from reconciler.adapters.kube.looking import ADMISSIONS, QUEUED, WATCHED, Look, look
 from reconciler.adapters.kube.meters import Meters, MeterTimes
 from reconciler.adapters.kube.watching import Times, Watch
 from reconciler.model.pods import MAIN
@@ -66,22 +66,21 @@ class KubeCluster:
         self._record = record.Place(settings.namespace, _RECORD)
         self._watches: Mapping[Collection, Watch] = {}
         self._meters: Meters | None = None
+        self._wake: Wake | None = None
 
     def start(self, wake: Wake) -> None:
         """Watch the cluster and read its GPU meters, once only.
 
         `wake` is called, from other threads, when something changes that is read.
         """
-        times = self._settings.watching
-        self._watches = {wanted: Watch(self.connection, wanted, self._clock, times, wake) for wanted in WATCHED}
-        for watch in self._watches.values():
-            watch.start()
+        self._wake = wake
+        self._watch(*WATCHED)
         self._meters = Meters(self.connection, self._clock, self._settings.metering)
         self._meters.start()
 
     def stop(self) -> None:
         """End the watches, and give up all connections. Calls of others go on as before."""
-        watches, self._watches = self._watches, {}
+        watches, self._watches, self._wake = self._watches, {}, None
         meters, self._meters = self._meters, None
         for watch in watches.values():
             watch.stop(self._settings.request_seconds)
@@ -94,6 +93,8 @@ class KubeCluster:
         now, settings = self._clock.monotonic(), self._settings
         until = Until(self._clock, now + settings.look_seconds, settings.page)
         state = look(Look(self.connection, self._watches, now - settings.confirm_seconds, until))
+        if state.admissions is not None and QUEUED not in self._watches:
+            self._watch(QUEUED)
         meters = self._meters
         if meters is None:
             return state
@@ -166,6 +167,16 @@ class KubeCluster:
     def write_record(self, body: bytes, *, expect: str | None) -> str:
         """Replace the record by compare-and-swap; returns its new version. Raises Conflict, Refused or Transient."""
         return record.write(self.connection, self._record, body, expect)
+
+    def _watch(self, *collections: Collection) -> None:
+        """Follow these as well; nothing where nobody is to be woken."""
+        wake = self._wake
+        if wake is None:
+            return
+        made = {wanted: Watch(self.connection, wanted, self._clock, self._settings.watching, wake) for wanted in collections}
+        self._watches = {**self._watches, **made}
+        for watch in made.values():
+            watch.start()
 
     def _is_there(self, target: ObjectRef) -> bool:
         found = self.connection.ask(Request("GET", _path(target)), take=(HTTPStatus.NOT_FOUND,))

@@ -29,6 +29,8 @@ PODS: Final = Collection("Pod", "/api/v1/pods")
 OUR_PODS: Final = Collection("Pod", "/api/v1/pods", LABEL_ATTEMPT)
 ADMISSIONS: Final = "/apis/kueue.x-k8s.io/v1beta2"
 """Kueue's API."""
+QUEUED: Final = Collection("Workload", f"{ADMISSIONS}/workloads")
+"""Watched for what changes there, from when a workload of ours names a queue; a look asks for them itself."""
 WATCHED: Final = (NODES, NAMESPACES, PRIORITIES, JOBS, PODS)
 
 _MOST_DOUBTFUL: Final = 20

@@ -73,7 +73,11 @@ _WANTED: Final[Mapping[str, Wanted]] = {
     },
     # Kueue's. Its checks whole, for they are written back as they were read.
     "Workload": {
-        "metadata": {**_NAMES, "ownerReferences": dict.fromkeys(("controller", "uid", "kind"))},
+        "metadata": {
+            **_NAMES,
+            "annotations": {f"{PREFIX}/out-of-queue": None},
+            "ownerReferences": dict.fromkeys(("controller", "uid", "kind")),
+        },
         "spec": {"active": None},
         "status": {"conditions": _CONDITION, "admissionChecks": None},
     },

@@ -12,7 +12,7 @@ from reconciler.adapters.forges.gitea import GiteaForge
 from reconciler.adapters.forges.github import GithubForge
 from reconciler.adapters.forges.gitlab import GitlabForge
 from reconciler.adapters.forges.shared import Account
-from reconciler.ports import Forge, Pull, PullState
+from reconciler.forge_port import Forge, Pull, PullState
 from tests.builders import NOW
 
 SHA = "1" * 40

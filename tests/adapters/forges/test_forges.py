@@ -6,7 +6,8 @@ from datetime import timedelta
 import pytest
 
 from reconciler.adapters.forges.shared import STATUS_WORDS
-from reconciler.ports import Conflict, Consent, Forge, PullState, Refused, Transient, Verdict
+from reconciler.forge_port import Consent, Forge, PullState, Verdict
+from reconciler.ports import Conflict, Refused, Transient
 from tests.adapters.forges.server import TOKEN, Answer, ForgeServer
 from tests.adapters.forges.shapes import DIALECTS, SHA, Dialect, comment, comment_at, pull
 from tests.builders import NOW

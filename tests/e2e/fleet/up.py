@@ -76,6 +76,8 @@ class RegionUp:
     plane: ControlPlane
     nodes: Machines
     agent: Program
+    standby: Program
+    """Another replica of the agent; not started unless a test does."""
     processes: Any
     """The engine's."""
 
@@ -136,6 +138,10 @@ class Fleet:
     listen: str
     regions: dict[str, RegionUp] = field(default_factory=dict)
 
+    def lease(self, region: str) -> bytes:
+        """A region's lease, as it lies in the store."""
+        return (self.store.folder / "hub/fleet/regions" / region / "lease.json").read_bytes()
+
     def check(self) -> None:
         """AssertionError if a program of ours ended by itself, or something ran that must not have."""
         for program in (self.hub, *(each.agent for each in self.regions.values())):
@@ -179,11 +185,14 @@ def region_up(fleet_folder: Path, name: str, remote: Remote, store: S3Server, de
         plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
         kubeconfig = token_kubeconfig(plane)
         command = ["agent", name, "--engine", engine, "--kubeconfig", str(kubeconfig), "--store", "s3://hub/fleet", *AGENT_FLAGS]
-        agent = Program(f"agent-{name}", command, fleet_folder / "logs", store.environment)
+        replicas = [
+            Program(f"{which}-{name}", command, fleet_folder / "logs", store.environment) for which in ("agent", "standby")
+        ]
         try:
-            yield RegionUp(name, engine, plane, nodes, agent, running.processes)
+            yield RegionUp(name, engine, plane, nodes, *replicas, running.processes)
         finally:
-            agent.stop()
+            for replica in replicas:
+                replica.stop()
 
 
 def _bootstrap(region_name: str, repo: str, home: Path) -> str:
