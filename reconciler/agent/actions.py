@@ -6,7 +6,7 @@ deletion, the uid), so that one that was decided on an older look fails instead 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from reconciler.agent.queueing import ANNOTATION_OUT, QUEUE_LABEL
 from reconciler.agent.reading import ANNOTATION_CLOSED, Key
@@ -119,6 +119,8 @@ class Nudge:
     commit: str
 
 
+_CLOSED: Final[Mapping[str, Any]] = {"metadata": {"annotations": {ANNOTATION_CLOSED: "true"}}}
+
 Stop = Suspend | DeletePod | Close | Deactivate
 Start = LiftGate | Release | PatchDeadline | Enqueue | Activate | Admit
 """What may be done only by recorded right: the record first, and a lease that is valid at that moment."""
@@ -140,29 +142,33 @@ def perform(action: Action, cluster: Cluster, engine: SyncEngine) -> None:
 
 def patch_body(action: Suspend | Close | Deactivate | Start) -> dict[str, Any]:
     """The merge patch of an action."""
-    closed = {"annotations": {ANNOTATION_CLOSED: "true"}}
     match action:
         case Suspend(close=True):
-            return {"metadata": closed, "spec": {"suspend": True}}
-        case Close():
-            return {"metadata": closed}
-        case Deactivate():
-            return {"metadata": {"annotations": {ANNOTATION_OUT: "true"}}, "spec": {"active": False}}
-        case Activate():
-            return {"metadata": {"annotations": {ANNOTATION_OUT: None}}, "spec": {"active": True}}
-        case Enqueue(queue=queue, run_seconds=seconds):
-            labels = {"labels": {QUEUE_LABEL: queue}}
-            return {"metadata": labels, "spec": {"activeDeadlineSeconds": deadline(seconds)}}
-        case Admit(checks=checks):
-            return {"status": {"admissionChecks": [dict(check) for check in checks]}}
+            return {**_CLOSED, "spec": {"suspend": True}}
         case Suspend():
             return {"spec": {"suspend": True}}
+        case Close():
+            return dict(_CLOSED)
         case LiftGate(others=others):
             return {"spec": {"schedulingGates": [{"name": name} for name in others] or None}}
         case Release(run_seconds=seconds):
             return {"spec": {"suspend": False, "activeDeadlineSeconds": deadline(seconds)}}
         case PatchDeadline(run_seconds=seconds):
             return {"spec": {"activeDeadlineSeconds": deadline(seconds)}}
+        case _:
+            return _queue_body(action)
+
+
+def _queue_body(action: Enqueue | Deactivate | Activate | Admit) -> dict[str, Any]:
+    match action:
+        case Enqueue(queue=queue, run_seconds=seconds):
+            return {"metadata": {"labels": {QUEUE_LABEL: queue}}, "spec": {"activeDeadlineSeconds": deadline(seconds)}}
+        case Deactivate():
+            return {"metadata": {"annotations": {ANNOTATION_OUT: "true"}}, "spec": {"active": False}}
+        case Activate():
+            return {"metadata": {"annotations": {ANNOTATION_OUT: None}}, "spec": {"active": True}}
+        case Admit(checks=checks):
+            return {"status": {"admissionChecks": [dict(check) for check in checks]}}
 
 
 def deadline(run_seconds: int | None) -> int | None:

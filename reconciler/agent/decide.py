@@ -30,7 +30,7 @@ from reconciler.agent.actions import (
     other_gates,
 )
 from reconciler.agent.pods import ended_well
-from reconciler.agent.queueing import checks_with_ours_ready, is_enqueued, queue_of, waits_for_grant, was_taken_out
+from reconciler.agent.queueing import checks_with_ours_ready, is_admissible, is_enqueued, queue_of, waits_for_grant, was_taken_out
 from reconciler.agent.reading import (
     Key,
     gates_of,
@@ -50,7 +50,7 @@ from reconciler.agent.reading import (
 )
 from reconciler.agent.record import FULL, Entry, Record, encode
 from reconciler.agent.seen import Seen, Standing, changed_since, left_over, settled, standing
-from reconciler.agent.stopping import stop, stop_strays
+from reconciler.agent.stopping import out_of_queue, stop, stop_strays
 from reconciler.model.grants import Grant, Grants
 from reconciler.model.report import Health
 from reconciler.ports import KubeObject, SyncState
@@ -135,9 +135,9 @@ def _steps(seen: Seen, grants: Grants | None, right: Right, *, room: bool) -> _S
             return _Steps(stops=[Suspend(seen.key, ref_of(seen.named, _JOB), close=False), *strays])
         case Standing.CLOSED:
             return _Steps(stops=stop(seen, None))
-        case Standing.REPLACED if any(map(is_enqueued, seen.objects)):
-            # Kueue has put it out; nothing is resumed, so it shall not hold quota either.
-            return _Steps(stops=stop(seen, None))
+        case Standing.REPLACED if is_admissible(seen.admission):
+            # Kueue has put it out; nothing is resumed, so it shall not hold quota either. It ends when the hub has heard of it.
+            return _Steps(stops=[*strays, out_of_queue(seen)])
         case _:
             return _Steps(stops=strays)
 

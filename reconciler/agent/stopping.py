@@ -35,7 +35,7 @@ def stop(seen: Seen, grace_limit: int | None) -> list[Stop]:
     for item in seen.objects:
         if not makes_no_pods(item):
             bound = seen.entry is not None and uid_of(item) == seen.entry.uid
-            found += _out_of_queue(seen, item, bound=bound) if is_enqueued(item) else _suspended(seen, item, bound=bound)
+            found += _suspended_by_kueue(seen, item, bound=bound) if is_enqueued(item) else _suspended(seen, item, bound=bound)
     for pod in seen.pods:
         if is_active(pod) and _ends_too_late(pod, grace_limit):
             found.append(DeletePod(seen.key, ref_of(pod, _POD), _grace(pod, grace_limit)))
@@ -50,13 +50,18 @@ def _suspended(seen: Seen, item: KubeObject, *, bound: bool) -> list[Stop]:
     return [Suspend(seen.key, ref_of(item, _JOB), close=bound)]
 
 
-def _out_of_queue(seen: Seen, item: KubeObject, *, bound: bool) -> list[Stop]:
+def out_of_queue(seen: Seen) -> Deactivate:
+    """Let Kueue suspend it and admit it no more. Kueue must know of it."""
+    return Deactivate(seen.key, ref_of(seen.admission or {}, "Workload"))
+
+
+def _suspended_by_kueue(seen: Seen, item: KubeObject, *, bound: bool) -> list[Stop]:
     """Kueue puts `suspend` back to what it wants within 40 ms; it obeys its own Workload's `active`.
 
     Where it does not obey at once it may be down, and what is out of its queue it does not start again.
     """
     if is_admissible(seen.admission):
-        found: list[Stop] = [Deactivate(seen.key, ref_of(seen.admission or {}, "Workload"))]
+        found: list[Stop] = [out_of_queue(seen)]
     elif not is_suspended(item):
         return [Suspend(seen.key, ref_of(item, _JOB), close=bound)]
     else:

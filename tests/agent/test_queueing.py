@@ -92,8 +92,12 @@ CASES = {
         recorded=True,
     ),
     "put out by Kueue, it is not resumed, and holds no quota": Case(
-        ("deactivate job-x", f"close {ATTEMPT}"), PUT_OUT, make_admission(), (), BOUND, recorded=True
+        ("deactivate job-x",), PUT_OUT, make_admission(), (), BOUND, recorded=True
     ),
+    "put out by Kueue, it stays so until the hub has heard of it": Case(
+        (), PUT_OUT, make_admission(taken_out=True), (), BOUND, recorded=True
+    ),
+    "and is closed then": Case((f"close {ATTEMPT}",), PUT_OUT, make_admission(taken_out=True), (), BOUND, NOTHING, recorded=True),
     "out of its queue, and Kueue does not suspend it: it is suspended all the same": Case(
         ("close uid-1", "delete p1"), RUNS, make_admission(taken_out=True), (running_pod(),), BOUND, NOTHING, recorded=True
     ),

@@ -33,6 +33,7 @@ class ControlPlane:
         self.folder, self.name = folder, name
         self._programs = programs
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._hurried = True
         self._ports = dict(zip(("etcd", "peer", "api", "kcm", "scheduler", "kwok"), free_ports(6), strict=True))
         self.server = f"https://127.0.0.1:{self._ports['api']}"
         self.logs = folder / "container.log"
@@ -88,8 +89,9 @@ class ControlPlane:
         self.start_controllers()
         until(lambda: self._answers("get", "serviceaccount", "default"), _SECONDS, 0.2)
 
-    def start_controllers(self) -> None:
-        """Controllers, scheduler and kubelets, if they do not run."""
+    def start_controllers(self, *, hurried: bool = True) -> None:
+        """Controllers, scheduler and kubelets, if they do not run. Not `hurried`: the controllers ask as seldom as by default."""
+        self._hurried = hurried
         for program in ("kube-controller-manager", "kube-scheduler", "kwok"):
             if program not in self._running:
                 self._start(program)
@@ -137,7 +139,7 @@ class ControlPlane:
         client, peer = f"http://127.0.0.1:{port['etcd']}", f"http://127.0.0.1:{port['peer']}"
         config = f"--kubeconfig={self.kubeconfig}"
         trusting = [config, f"--authentication-{config[2:]}", f"--authorization-{config[2:]}", "--bind-address=127.0.0.1"]
-        hurried = ["--leader-elect=false", "--kube-api-qps=300", "--kube-api-burst=600"]
+        hurried = ["--leader-elect=false", *(["--kube-api-qps=300", "--kube-api-burst=600"] if self._hurried else [])]
         return {
             "etcd": [
                 f"--name={self.name}", f"--data-dir={self.folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn",

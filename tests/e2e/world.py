@@ -96,6 +96,15 @@ class Team:
         found = json.loads(self.plane.kubectl("get", "pods", "-n", self.namespace, "-o", "json"))
         return list(found["items"])
 
+    def pods_of(self, attempt: str) -> list[dict[str, Any]]:
+        """An attempt's pods."""
+        label = f"{LABEL_ATTEMPT}={attempt}"
+        return list(json.loads(self.plane.kubectl("get", "pods", "-n", self.namespace, "-l", label, "-o", "json"))["items"])
+
+    def count(self, label: str) -> int:
+        """How many pods have a label."""
+        return self.plane.kubectl("get", "pods", "-n", self.namespace, "-l", label, "--no-headers").count("\n")
+
     def phases(self) -> list[str]:
         return sorted(pod["status"]["phase"] for pod in self.pods())
 
