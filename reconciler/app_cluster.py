@@ -4,8 +4,8 @@ The agent is the same as on one machine. Of its replicas one leads, by a Lease o
 with their watches running. That only keeps them out of each other's way: what may run hangs on the store's lease and on the
 record (a paused leader's late request fails, for it names a version that is no more).
 
-Rule for whoever edits this file: a leader whose API server is silent leads on. Nobody else can take the lead there then, and the
-region's lease must be renewed: if it ran out, the hub would give the jobs to others while pods that nobody can reach run on.
+Rule for whoever edits this file: a leader whose API server is silent leads on, unless the store shows that another replica has
+begun to. The region's lease must be renewed: if it ran out, the region would be given up while pods that nobody can reach run on.
 """
 
 import os
@@ -26,19 +26,22 @@ from reconciler.adapters.kube.argocd import ArgoCd
 from reconciler.adapters.kube.cluster import OWN_NAMESPACE
 from reconciler.adapters.kube.flux import Flux
 from reconciler.adapters.kube.leading import Candidate, Leadership
-from reconciler.adapters.store_probe import probe
+from reconciler.adapters.store_probe import Unfit, probe
 from reconciler.agent.loop import Agent
 from reconciler.agent.settings import Settings
 from reconciler.app import open_store, store_address
 from reconciler.model.base import matches_name
+from reconciler.model.grants import Lease, lease_key
 from reconciler.model.policy import Settings as HubSettings
-from reconciler.ports import ObjectStore, Refused, SyncEngine, Transient
+from reconciler.ports import Conflict, ObjectStore, Refused, SyncEngine, Transient
 
 EngineName = Literal["flux", "argocd"]
 RETRY_SECONDS = 2.0
 """Between tries to have, or renew, the lead."""
 CHECK_SECONDS = 30.0
 """Between looks at the AdmissionCheck by which Kueue waits for our grants."""
+PROBE_SECONDS = 10.0
+"""Between tries to ask the store what it promises."""
 STALE_SECONDS = 60.0
 """Without a step for so long, whoever leads is not well."""
 
@@ -75,8 +78,7 @@ class ClusterRegion:
         self._looked_at = self._clock.monotonic()
         self._checked_at, self._check_trouble = float("-inf"), ""
         self._trouble = ""
-        self._probed = False
-        self._refused: Refused | None = None
+        self._unfit: Unfit | None = None
         self._log = structlog.get_logger("agent").bind(region=options.region)
 
     def stop(self) -> None:
@@ -86,8 +88,9 @@ class ClusterRegion:
         self._wake.set()
 
     def run(self) -> None:
-        """Stand by, lead, stand by again, until `stop`. Blocks. Raises Refused for a store that keeps no promise of ours."""
+        """Stand by, lead, stand by again, until `stop`. Blocks. Raises Refused for a store that leases cannot stand on."""
         self._cluster.start(self._wake.set)
+        threading.Thread(target=self._probe, name="probe", daemon=True).start()
         standing_by = False
         try:
             while not self._stop.is_set():
@@ -101,14 +104,14 @@ class ClusterRegion:
         finally:
             self._resign()
             self._cluster.stop()
-        if self._refused is not None:
-            raise self._refused
+        if self._unfit is not None:
+            raise self._unfit
 
     def _leads(self) -> bool | None:
         """Whether this replica has the Lease, after one try to have it; None where the API server does not say."""
         try:
             leads = self._leadership.try_lead() or self._leadership.may_act()
-        except (Transient, Refused) as error:
+        except (Conflict, Transient, Refused) as error:
             self._say(str(error))
             return None
         self._say("")
@@ -119,7 +122,6 @@ class ClusterRegion:
         """Be the region's agent for as long as the Lease is kept."""
         self._log.info("leads", holder=self._holder)
         self._over.clear()
-        self._probe()
         if self._stop.is_set():
             return
         incarnation = secrets.token_hex(8)
@@ -136,15 +138,33 @@ class ClusterRegion:
             self._log.warning("leads no more; another replica may")
 
     def _keep(self) -> None:
-        """Renew the Lease beside the agent's steps, which may take longer; end them when another has it."""
-        while not self._over.wait(RETRY_SECONDS):
-            self._probe()
-            leads = self._leads()
-            if leads is False:
-                self._over.set()
-                self._wake.set()
-            elif leads:
-                self._keep_check()
+        """Renew the Lease beside the agent's steps, which may take longer; end them when another has it, or this fails."""
+        try:
+            while not self._over.wait(RETRY_SECONDS):
+                leads = self._leads()
+                if leads is False or (leads is None and self._another_renews()):
+                    return
+                if leads:
+                    self._keep_check()
+        finally:
+            self._over.set()
+            self._wake.set()
+
+    def _another_renews(self) -> bool:
+        """Whether another replica has renewed the region's lease since this one did: then only this one's way to its server is
+        broken, and what it would report is old. Where nobody can reach the API server, nobody else has begun to."""
+        agent = self._agent
+        lease = agent.memory.holding.lease if agent is not None and agent.memory.holding.sent_at is not None else None
+        if agent is None or lease is None:
+            return False
+        try:
+            stored = self._store.get(lease_key(self._region))
+            found = None if stored is None else Lease.model_validate_json(stored.body)
+        except (Transient, Refused, ValueError):
+            return False
+        return (
+            found is not None and not found.revoked and found.incarnation != agent.incarnation and found.renewal > lease.renewal
+        )
 
     def _keep_check(self) -> None:
         """Kueue's queues admit nothing while nobody answers for their check."""
@@ -160,17 +180,22 @@ class ClusterRegion:
         self._check_trouble = words
 
     def _probe(self) -> None:
-        """Ask the store, until it has answered once, whether it keeps what leases stand on."""
-        if self._probed:
-            return
-        try:
-            probe(self._store, secrets.token_hex(8))
-            self._probed = True
-        except Transient as error:
-            self._log.warning("the store does not answer yet", what=str(error))
-        except Refused as error:
-            self._refused = error
-            self.stop()
+        """Ask the store, until it has answered once, whether it keeps what leases stand on. Beside everything else: an agent must
+        lead, and if need be stop everything, also while its store does not answer or does not let it in."""
+        said = ""
+        while not self._stop.is_set():
+            try:
+                probe(self._store, secrets.token_hex(8))
+            except Unfit as error:
+                self._unfit = error
+                self.stop()
+            except (Transient, Refused) as error:
+                if str(error) != said:
+                    self._log.warning("the store cannot be asked yet what it promises", what=str(error))
+                said = str(error)
+                self._stop.wait(PROBE_SECONDS)
+            else:
+                return
 
     def _resign(self) -> None:
         try:

@@ -14,17 +14,21 @@ _TODO = "use an object store that honours conditional writes, without a cache or
 _NEVER_GIVEN = '"00000000000000000000000000000000"'
 
 
+class Unfit(Refused):
+    """The store has answered, and breaks a promise: nothing may rely on it. (Any other Refused is about the asking.)"""
+
+
 def probe(store: ObjectStore, token: str) -> None:
     """Ask the store on the key `probe/<token>.json`, which must be new, and remove that again.
 
-    Raises Refused, naming each promise that the store breaks, or Transient where it did not answer (then ask again
+    Raises Unfit, naming each promise that the store breaks, another Refused where it may not be asked, or Transient where it did not answer (then ask again
     with another token: the first object may exist).
     """
     key = f"probe/{token}.json"
     try:
         created = store.put(key, _body(1), expect=None)
     except Conflict:
-        raise Refused(
+        raise Unfit(
             f"the object store says that `{key}` exists already; ask again with a new token, and where that ends the "
             f"same way {_TODO}"
         ) from None
@@ -33,7 +37,7 @@ def probe(store: ObjectStore, token: str) -> None:
     finally:
         store.delete(key)
     if faults:
-        raise Refused(f"the object store cannot hold leases: {'; '.join(faults)}; {_TODO}")
+        raise Unfit(f"the object store cannot hold leases: {'; '.join(faults)}; {_TODO}")
 
 
 def _faults(store: ObjectStore, key: str, created: str) -> list[str]:

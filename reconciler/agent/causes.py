@@ -1,6 +1,8 @@
 """What is asked of the cluster for the report alone: what a failed program wrote last, and why a released workload gets no pods.
 
-Decides for which attempts it is asked, and how often; how it is told is workloads.py's. Nothing is decided by it.
+Decides for which attempts it is asked, how often, and for how long; how it is told is workloads.py's. Nothing is decided by it.
+
+Invariant: a renewal and a report do not wait for it. A kubelet that does not answer costs one request, and is left for a while.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,11 @@ from reconciler.agent.workloads import LONGEST_TAIL, Cause
 from reconciler.ports import KubeObject, Refused, Transient
 
 _MOST = 20
-"""Of each, asked in one pass, so that a thousand failures at once do not hold up a renewal."""
+"""Of each, asked in one pass, ..."""
+_SECONDS = 3.0
+"""... and no more of them once so long was spent: the report of what is known is not to wait."""
+_LATER_SECONDS = 30.0
+"""Until an output that did not come is asked for again."""
 _COMPLAINTS = 1
 """What is told of one workload: the last one says it."""
 
@@ -33,11 +39,15 @@ def causes(memory: Memory) -> dict[Key, Cause]:
 
 def _with_tails(site: Site, memory: Memory, attempts: Sequence[Seen]) -> Memory:
     """The memory with the last output of each attempt's first failed pod, read once."""
+    began = site.clock.monotonic()
     keys = {seen.key for seen in attempts}
     tails = {key: tail for key, tail in memory.tails.items() if key in keys}
+    unanswered = {key: at for key, at in memory.unanswered.items() if key in keys and began < at + _LATER_SECONDS}
     failed = [(seen.key, pod) for seen in attempts if (pod := first_failed(seen.pods)) is not None]
-    unread = [(key, pod) for key, pod in failed if tails.get(key, ("", ""))[0] != uid_of(pod)]
+    unread = [(key, pod) for key, pod in failed if key not in unanswered and tails.get(key, ("", ""))[0] != uid_of(pod)]
     for key, pod in unread[:_MOST]:
+        if _is_pressed(site, memory, began):
+            break
         try:
             tails[key] = uid_of(pod), site.cluster.log_tail(namespace_of(pod), name_of(pod), LONGEST_TAIL)
         except (Transient, Refused) as error:
@@ -45,7 +55,15 @@ def _with_tails(site: Site, memory: Memory, attempts: Sequence[Seen]) -> Memory:
             memory = troubled(memory, "OutputUnreadable", about, error, site.clock.monotonic())
             if isinstance(error, Refused):
                 tails[key] = uid_of(pod), ""  # asking again would not help
-    return replace(memory, tails=tails)
+            else:
+                unanswered[key] = site.clock.monotonic()
+    return replace(memory, tails=tails, unanswered=unanswered)
+
+
+def _is_pressed(site: Site, memory: Memory, began: float) -> bool:
+    """Whether something more important is due."""
+    now = site.clock.monotonic()
+    return now >= memory.renew_at or now >= began + _SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +81,8 @@ def _with_complaints(site: Site, memory: Memory, attempts: Sequence[Seen]) -> Me
     podless = {one.key: memory.podless.get(one.key, Asked(now)) for one in found}
     due = [one for one in found if now >= podless[one.key].at + site.settings.complaint_seconds]
     for one in due[:_MOST]:
+        if _is_pressed(site, memory, now):
+            break
         try:
             words = next(iter(site.cluster.complaints(ref_of(one.item, "Job"), _COMPLAINTS)), None)
             podless[one.key] = Asked(now, words)

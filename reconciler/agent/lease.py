@@ -85,13 +85,13 @@ def is_valid(holding: Holding, now: float, self_fence: float) -> bool:
 
 
 def fence_at(holding: Holding, record: Record, inherited: float | None, self_fence: float) -> float:
-    """When everything must be stopped unless there is a renewal before: by this agent's last, before its first by the record's.
+    """When everything must be stopped unless there is a renewal before: by the newest of this agent's and the record's.
 
-    `inherited` is when the record's renewal was sent, on this agent's clock; None for none, which means: at once.
+    `inherited` is when the record's renewal was sent, on this agent's clock; None for none. Another of the agent's replicas may
+    have renewed under the same epoch while this one was cut off. No renewal at all means: at once.
     """
-    if holding.sent_at is not None:
-        return holding.sent_at + self_fence
-    return float("-inf") if inherited is None or record.fenced else inherited + self_fence
+    known = [holding.sent_at, None if record.fenced else inherited]
+    return max((at for at in known if at is not None), default=float("-inf")) + self_fence
 
 
 def inherited_from(renewal: Renewal | None, boot: str, now: float, wall: datetime) -> float | None:

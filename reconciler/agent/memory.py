@@ -79,6 +79,8 @@ class Memory:
     notes: tuple[Health, ...] = ()
     tails: Mapping[Key, tuple[str, str]] = field(default_factory=dict)
     """The last output of failed programs, with the uid of the pod that it was read from."""
+    unanswered: Mapping[Key, float] = field(default_factory=dict)
+    """Failed programs whose output did not come, and when it was asked for last."""
     podless: Mapping[Key, Asked] = field(default_factory=dict)
     """Released workloads that have no pods, and what is complained of."""
     nudged: tuple[str, float] = ("", AT_ONCE)

@@ -48,6 +48,15 @@ class Renewal:
     boot: str
 
 
+def newer(one: Renewal | None, other: Renewal | None) -> Renewal | None:
+    """The later of two renewals, by the one clock within a boot, else by the wall; None where there is none."""
+    if one is None or other is None:
+        return one or other
+    if one.boot and one.boot == other.boot:
+        return max(one, other, key=lambda renewal: renewal.monotonic)
+    return max(one, other, key=lambda renewal: renewal.sent_at)
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """The agent's memory."""

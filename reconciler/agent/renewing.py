@@ -105,9 +105,9 @@ def fence_is_due(site: Site, memory: Memory) -> bool:
 
 def fence_of(site: Site, memory: Memory) -> float:
     """When the fence is due by what this run knows; never before the first try to renew, which must come first."""
-    sent_at = memory.holding.sent_at if memory.holding.sent_at is not None else memory.inherited
+    known = [at for at in (memory.holding.sent_at, memory.inherited) if at is not None]
     untried = memory.renew_at == AT_ONCE
-    return float("inf") if untried or sent_at is None else sent_at + site.settings.self_fence_seconds
+    return float("inf") if untried or not known else max(known) + site.settings.self_fence_seconds
 
 
 def _joined(site: Site) -> frozenset[str]:

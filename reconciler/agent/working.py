@@ -15,7 +15,7 @@ from reconciler.agent.causes import causes, with_causes
 from reconciler.agent.decide import decide
 from reconciler.agent.memory import Memory, Site, troubled
 from reconciler.agent.reading import Key
-from reconciler.agent.record import LARGEST, Broken, Record, decode, encode, joined
+from reconciler.agent.record import LARGEST, Broken, Record, decode, encode, joined, newer
 from reconciler.agent.recovery import recovered
 from reconciler.agent.renewing import by_record, may_start, right_now
 from reconciler.agent.report import Look, compose
@@ -54,7 +54,7 @@ def worked(site: Site, memory: Memory) -> Memory:
 def _acted_upon(site: Site, memory: Memory, look: Look, record: Record, stored: Stored | None) -> Memory:
     right = right_now(site, memory, record)
     fenced = not right.valid and (record.fenced or (right.stop_all and memory.holding.offered is None))
-    base = replace(record, renewal=memory.renewal or record.renewal, fenced=fenced)
+    base = replace(record, renewal=newer(memory.renewal, record.renewal), fenced=fenced)
     grants = _not_outdated(memory)
     decision = decide(gather(look.state, base, grants), base, grants, right, look.sync)
     memory = replace(memory, notes=(*memory.notes, *decision.notes))

@@ -12,7 +12,7 @@ Launcher = Literal["none", "torchrun"]
 Network = Literal["none", "tcp", "rdma"]
 ExitAction = Literal["retry", "reschedule", "fail", "succeed"]
 Strategy = Literal["balanced", "cost", "utilisation", "data-affinity", "soonest"]
-WorkloadKind = Literal["job"]
+WorkloadKind = Literal["job", "jobset"]
 
 GpuModelName = Annotated[
     str,

@@ -19,6 +19,7 @@ from reconciler.model.pods import MAIN
 from reconciler.rendering.branch import SENTINEL_NAMESPACE, sentinel_name
 from reconciler.rendering.check_pod import pod_problems
 from reconciler.rendering.labels import ENGINE_ANNOTATIONS, VOLCANO_GROUP, is_reserved
+from reconciler.rendering.rendering import SET_JOB
 from reconciler.rendering.shapes import POD, TEXTS, dotted, misfits
 
 OBJECT_LIMIT_BYTES = 240 * 1024
@@ -27,19 +28,23 @@ OBJECT_LIMIT_BYTES = 240 * 1024
 _META = {"name": str, "namespace": str, "labels": TEXTS, "annotations": TEXTS}
 _HEAD = {"apiVersion": str, "kind": str, "metadata": _META}
 _JOB = {
-    **_HEAD,
-    "spec": {
-        "suspend": bool, "backoffLimit": int, "podReplacementPolicy": str, "completionMode": str, "completions": int,
-        "parallelism": int, "template": {"metadata": {"labels": TEXTS, "annotations": TEXTS}, "spec": POD},
-    },
+    "backoffLimit": int, "podReplacementPolicy": str, "completionMode": str, "completions": int, "parallelism": int,
+    "template": {"metadata": {"labels": TEXTS, "annotations": TEXTS}, "spec": POD},
+}  # fmt: skip
+_JOB_SET = {
+    "suspend": bool, "network": {"enableDNSHostnames": bool}, "failurePolicy": {"maxRestarts": int},
+    "replicatedJobs": [{"name": str, "replicas": int, "template": {"spec": _JOB}}],
 }  # fmt: skip
 _SHAPES: Mapping[str, Any] = {
-    "batch/v1 Job": _JOB,
+    "batch/v1 Job": {**_HEAD, "spec": {**_JOB, "suspend": bool}},
+    "jobset.x-k8s.io/v1alpha2 JobSet": {**_HEAD, "spec": _JOB_SET},
     "v1 Service": {**_HEAD, "spec": {"clusterIP": str, "publishNotReadyAddresses": bool, "selector": TEXTS}},
     "scheduling.volcano.sh/v1beta1 PodGroup": {**_HEAD, "spec": {"minMember": int, "queue": str}},
     "v1 ConfigMap": {**_HEAD, "immutable": bool, "data": TEXTS},
 }
 _ALWAYS = {"suspend": True, "backoffLimit": 0, "podReplacementPolicy": "Failed"}
+_OF_A_SET = {"network": {"enableDNSHostnames": False}, "failurePolicy": {"maxRestarts": 0}}
+_WORKLOADS = ("Job", "JobSet")
 _ATTEMPT = re.compile(r"[a-z](?:[a-z0-9-]{0,50}[a-z0-9])?").fullmatch
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?").fullmatch
 _DOMAIN = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*").fullmatch
@@ -80,18 +85,38 @@ def _not_ours(one: Any) -> Iterator[str]:
 
 def _missing(one: Object) -> Iterator[str]:
     """What must be there, of an object whose fields are of the right types."""
-    metadata, template = one.get("metadata", {}), one.get("spec", {}).get("template", {})
+    metadata, spec = one.get("metadata", {}), one.get("spec", {})
     yield from (f"metadata.{field}: is missing" for field in ("name", "namespace", "labels") if field not in metadata)
-    if one["kind"] == "Job":
+    if one["kind"] == "JobSet":
+        jobs = [
+            (job.get("name"), job.get("replicas"), "spec" in job.get("template", {})) for job in spec.get("replicatedJobs", ())
+        ]
+        if jobs != [(SET_JOB, 1, True)]:
+            yield f"spec.replicatedJobs: must be one, `{SET_JOB}`, with one replica and a template"
+            return
+    if one["kind"] in _WORKLOADS:
+        template = _as_job(one).get("spec", {}).get("template", {})
         yield from (f"spec.template.{field}: is missing" for field in ("metadata", "spec") if field not in template)
+
+
+def _as_job(one: Object) -> Object:
+    """A workload as the Job that makes its pods: a JobSet's one Job is suspended with it."""
+    if one["kind"] == "Job":
+        return one
+    spec = one["spec"]
+    inner = spec["replicatedJobs"][0]["template"]["spec"]
+    return {"kind": "Job", "metadata": one["metadata"], "spec": {"suspend": spec.get("suspend"), **inner}}
 
 
 def _attempt(found: Sequence[Object]) -> Iterator[str]:
     kinds = [one["kind"] for one in found]
-    if kinds[0] != "Job" or len(set(kinds)) < len(kinds):
-        yield f"a file holds one Job, then at most one Service, ConfigMap and PodGroup, not {', '.join(kinds)}"
+    if kinds[0] not in _WORKLOADS or len(set(kinds)) < len(kinds) or set(_WORKLOADS) <= set(kinds):
+        yield f"a file holds one Job, or one JobSet, then at most one Service, ConfigMap and PodGroup, not {', '.join(kinds)}"
         return
-    job = found[0]
+    job = _as_job(found[0])
+    for field, value in _OF_A_SET.items() if kinds[0] == "JobSet" else ():
+        if found[0]["spec"].get(field) != value:
+            yield f"JobSet: spec.{field}: must be {json.dumps(value)}"
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
     if not _ATTEMPT(name):
         limit = names.ATTEMPT_LIMIT

@@ -32,9 +32,9 @@ def processes_per_node(spec: JobSpec) -> int:
     return max(1, spec.gpu.count)
 
 
-def main_address(attempt: str, namespace: str, nodes: int) -> str:
+def main_address(rendering: Rendering) -> str:
     """Where the first node is found by the others: its stable host name, or itself when it is alone."""
-    return f"{attempt}-0.{attempt}.{namespace}" if nodes > 1 else "localhost"
+    return f"{rendering.job_name}-0.{rendering.attempt}.{rendering.team}" if rendering.has_peers else "localhost"
 
 
 def _told(rendering: Rendering) -> list[Variable]:
@@ -67,7 +67,7 @@ def _rendezvous(rendering: Rendering) -> list[Variable]:
     said = {
         "NNODES": str(spec.nodes),
         "GPUS_PER_NODE": str(spec.gpu.count),
-        "MASTER_ADDR": main_address(rendering.attempt, rendering.team, spec.nodes),
+        "MASTER_ADDR": main_address(rendering),
     }
     if _PORT not in spec.env:
         said[_PORT] = DEFAULT_PORT

@@ -16,7 +16,7 @@ from reconciler.rendering.check import object_problems, problems
 from reconciler.rendering.labels import annotations, labels, pod_annotations
 from reconciler.rendering.overlay import overlay_problems, partial_problems, reserved_problems
 from reconciler.rendering.pod import pod_spec
-from reconciler.rendering.rendering import Rendering, Unrenderable
+from reconciler.rendering.rendering import SET_JOB, Rendering, Unrenderable
 from reconciler.rendering.volumes import file_key
 
 __all__ = [
@@ -33,12 +33,16 @@ __all__ = [
 ]
 
 
+_NAME_LIMIT = 63
+"""Letters of a pod's name, which is its host name as well."""
+
+
 def render_job(rendering: Rendering) -> bytes:
-    """The attempt's file: its Job, on several nodes their headless Service, the ConfigMap of the spec's files; its gang.
+    """The attempt's file: Job or JobSet, on several nodes their headless Service, the ConfigMap of the spec's files; its gang.
 
     Raises Unrenderable where the region lacks what the spec names, or does not take the spec's overlay.
     """
-    _refuse_bad_partials(rendering)
+    _refuse(rendering)
     return _printed(rendering, _values(rendering))
 
 
@@ -47,7 +51,7 @@ def render_checked(rendering: Rendering) -> bytes:
 
     The objects are checked, not the text: reading the text again would take five times as long as making it.
     """
-    _refuse_bad_partials(rendering)
+    _refuse(rendering)
     values = _values(rendering)
     wrong = object_problems(objects(rendering, values))
     if wrong:
@@ -58,12 +62,11 @@ def render_checked(rendering: Rendering) -> bytes:
 def objects(rendering: Rendering, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The objects that the templates print of these values; a test holds the two against each other."""
     named = {"name": values["name"], "namespace": values["namespace"], "labels": values["labels"]}
-    spec: dict[str, Any] = {"suspend": True, "backoffLimit": 0, "podReplacementPolicy": "Failed"}
+    spec: dict[str, Any] = {"backoffLimit": 0, "podReplacementPolicy": "Failed"}
     if values["nodes"] > 1:
         spec |= {"completionMode": "Indexed", "completions": values["nodes"], "parallelism": values["nodes"]}
     template = {"metadata": {"labels": values["labels"], "annotations": values["pod_annotations"]}, "spec": values["pod"]}
-    job = {"metadata": named | {"annotations": values["annotations"]}, "spec": spec | {"template": template}}
-    found = [{"apiVersion": "batch/v1", "kind": "Job"} | job]
+    found = [_workload(rendering, spec | {"template": template}) | {"metadata": named | {"annotations": values["annotations"]}}]
     companion = {"metadata": named | {"annotations": values["annotations"]}}
     if rendering.has_peers:
         service = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": values["selector"]}
@@ -75,8 +78,22 @@ def objects(rendering: Rendering, values: Mapping[str, Any]) -> list[dict[str, A
     return found
 
 
+def _workload(rendering: Rendering, job: dict[str, Any]) -> dict[str, Any]:
+    """What runs, without its metadata. `job`: the Job's spec."""
+    if not rendering.is_set:
+        return {"apiVersion": "batch/v1", "kind": "Job", "spec": {"suspend": True} | job}
+    spec = {
+        "suspend": True,
+        # The Service is ours, as it is for a Job.
+        "network": {"enableDNSHostnames": False},
+        "failurePolicy": {"maxRestarts": 0},
+        "replicatedJobs": [{"name": SET_JOB, "replicas": 1, "template": {"spec": job}}],
+    }
+    return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": spec}
+
+
 def _printed(rendering: Rendering, values: Mapping[str, Any]) -> bytes:
-    text = templates.fill(templates.JOB, values)
+    text = templates.fill(templates.JOB_SET if rendering.is_set else templates.JOB, values)
     if rendering.has_peers:
         text += templates.fill(templates.SERVICE, values)
     if rendering.spec.files:
@@ -86,7 +103,13 @@ def _printed(rendering: Rendering, values: Mapping[str, Any]) -> bytes:
     return text.encode()
 
 
-def _refuse_bad_partials(rendering: Rendering) -> None:
+def _refuse(rendering: Rendering) -> None:
+    longest = len(f"{rendering.job_name}-{rendering.spec.nodes - 1}-12345")
+    if longest > _NAME_LIMIT:
+        raise Unrenderable(
+            f"its pods' names would have {longest} letters of {_NAME_LIMIT}: a JobSet needs a job_id that is "
+            f"{longest - _NAME_LIMIT} shorter than {len(rendering.spec.job_id)}, or `workload: job`"
+        )
     wrong = [f"pod_overlay: {what}" for what in overlay_problems(rendering.spec, rendering.region)]
     for partial in rendering.regional_pods:
         wrong += [f"the profile of {rendering.region.name}: pod: {what}" for what in partial_problems(partial)]
@@ -103,6 +126,7 @@ def _values(rendering: Rendering) -> dict[str, Any]:
         "annotations": annotations(rendering),
         "pod_annotations": pod_annotations(rendering),
         "nodes": spec.nodes,
+        "set_job": SET_JOB,
         "pod": pod_spec(rendering),
         "selector": {names.LABEL_ATTEMPT: rendering.attempt},
         "files": {file_key(index): file.content for index, file in enumerate(spec.files)},

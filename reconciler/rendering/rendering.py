@@ -8,6 +8,8 @@ from reconciler.model.job_parts import JsonObject
 from reconciler.model.pods import wants_rdma
 from reconciler.model.region import Profile, Region, Spelling
 
+SET_JOB = "n"
+"""What a JobSet's one Job is called in it; short, for it stands in the names of its pods."""
 _NOTHING = Spelling()
 
 
@@ -64,6 +66,16 @@ class Rendering:
     def has_peers(self) -> bool:
         """Whether its pods must find each other."""
         return self.spec.nodes > 1
+
+    @property
+    def is_set(self) -> bool:
+        """Whether its workload is a JobSet, which makes the Job."""
+        return self.spec.workload == "jobset"
+
+    @property
+    def job_name(self) -> str:
+        """The name of the Job that makes its pods: their host names are `<this>-<index>`."""
+        return f"{self.attempt}-{SET_JOB}-0" if self.is_set else self.attempt
 
     @property
     def has_volcano_gang(self) -> bool:

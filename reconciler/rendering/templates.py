@@ -17,9 +17,9 @@ from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from reconciler.rendering.quoting import Quoted, block, quoted
 
 JOB, SERVICE, CONFIG_MAP = "job/job.yaml.j2", "job/service.yaml.j2", "job/configmap.yaml.j2"
-POD_GROUP = "job/podgroup.yaml.j2"
+JOB_SET, POD_GROUP = "job/jobset.yaml.j2", "job/podgroup.yaml.j2"
 SENTINEL, README = "branch/sentinel.yaml.j2", "branch/README.md.j2"
-NAMES = (JOB, SERVICE, CONFIG_MAP, POD_GROUP, SENTINEL, README)
+NAMES = (JOB, JOB_SET, SERVICE, CONFIG_MAP, POD_GROUP, SENTINEL, README)
 """All templates there are."""
 
 

@@ -564,6 +564,24 @@ def test_a_replica_that_slept_through_a_change_of_epoch_stops_nothing_of_the_new
     assert region.runtime.started == [A1, A2]
 
 
+def test_a_replica_that_comes_back_after_the_fences_time_stops_nothing_that_another_has_kept() -> None:
+    region = started()
+    first = region.agent
+    region.restart()
+    region.advance(300)
+    assert region.phases(A1) == ["Running"]
+    renewal = region.record().renewal
+    assert renewal is not None
+    for _ in range(3):
+        first.step()
+        region.settle()
+        assert region.phases(A1) == ["Running"]
+        region.pass_time(0.5)
+    after = region.record()
+    assert (after.fenced, after.renewal is not None and after.renewal.sent_at >= renewal.sent_at) == (False, True)
+    assert region.runtime.started == [A1]
+
+
 def test_an_agent_that_kept_a_newer_epoch_alive_before_it_could_read_the_record_stops_the_old_one_first() -> None:
     region = started()
     newer = region.lease().model_copy(update={"epoch": 2, "incarnation": "other"})

@@ -560,10 +560,35 @@ def test_output_that_cannot_be_read_is_asked_for_again_only_if_that_can_help(err
         return read(namespace, pod, limit)
 
     region.wire.log_tail = fails_once  # type: ignore[method-assign]
-    region.advance(20)
+    region.advance(50)
     said = region.said(A1)
     assert (said.state, said.log_tail, len(calls)) == ("Ended", "CUDA error" if asked == 2 else "", asked)
     assert "OutputUnreadable" in region.health()
+
+
+def test_kubelets_that_hang_hold_up_neither_renewals_nor_reports() -> None:
+    names = [f"train-{number}-a1" for number in range(15)]
+    region = Region(report_seconds=10.0)
+    region.render(*(job_of(name, says=runs(2, code=3)) for name in names))
+    region.turn()
+    region.grant(*names)
+    gaps, last = [], region.clock.seconds
+
+    def hangs(namespace: str, pod: str, limit: int) -> str:
+        region.clock.seconds += 10.0
+        raise Transient(f"no answer from the kubelet of {namespace}/{pod}")
+
+    region.wire.log_tail = hangs  # type: ignore[method-assign]
+    lease = region.lease().renewal
+    while region.clock.seconds < 400.0:
+        region.turn()
+        region.pass_time(1.0)
+        if region.lease().renewal != lease:
+            lease, now = region.lease().renewal, region.clock.seconds
+            gaps.append(now - last)
+            last = now
+    assert max(gaps) < 45.0
+    assert {region.said(name).state for name in names} == {"Ended"}
 
 
 def test_a_record_that_is_too_large_stops_starts_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# build.sh [kubestack|flux|argocd|gitea|s3|kueue ...]
+# build.sh [kubestack|flux|argocd|gitea|s3|kueue|jobset ...]
 # Builds the real programs that the end-to-end tests drive, from their Go modules, and prints one folder a part: where its programs are.
 # Kept outside the checkout under a key of what they are made from, so each is built once. All together, cold: 20 to 40 minutes on two
 # cores, 2.5 GiB of memory, 1.4 GB of downloads, 10 GB of Go's caches. Needs Go and a module proxy; Gitea needs gcc as well.
@@ -9,7 +9,8 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpu-reconciler/e2e
 command -v go >/dev/null || { echo "Go is needed to build the programs for the end-to-end tests" >&2; exit 1; }
 
 # Argo CD asks for a newer Go than the others; the go command fetches it as a module.
-toolchain() { if [ "$1" = argocd ]; then echo go1.27.3; else go env GOTOOLCHAIN; fi; }
+usual=$(go env GOTOOLCHAIN)
+toolchain() { if [ "$1" = argocd ]; then echo go1.27.3; else echo "$usual"; fi; }
 version() { sed -n "s|^\(require \)\?\t*$1 v\([^ ]*\).*|\2|p" go.mod | head -1; }
 module() { go list -m -f '{{.Dir}}' "$1"; }
 
@@ -61,13 +62,20 @@ build_kueue() {
     mkdir -p "$folder/config"
     cp -r --no-preserve=mode "$(module sigs.k8s.io/kueue)"/config/components/{crd,webhook} "$folder/config/"
 }
+build_jobset() {
+    compile jobset sigs.k8s.io/jobset -ldflags "-s -w"
+    mkdir -p "$folder/config"
+    cp -r --no-preserve=mode "$(module sigs.k8s.io/jobset)"/config/components/{crd,webhook} "$folder/config/"
+}
 
-for part in "${@:-kubestack flux argocd gitea s3 kueue}"; do for part in $part; do
+for part in "${@:-kubestack flux argocd gitea s3 kueue jobset}"; do for part in $part; do
     cd "$here/parts/$part"
     export GOTOOLCHAIN
     GOTOOLCHAIN=$(toolchain "$part")
     export GOFLAGS="-mod=mod -buildvcs=false" CGO_ENABLED=0
-    key=$(cat ./* "$here/build.sh" <(echo "$GOTOOLCHAIN"; GOTOOLCHAIN=local go env GOVERSION GOARCH) | sha256sum | cut -c1-16)
+    # Of this part's own lines here: another part's do not change it.
+    how=$(declare -f toolchain version module compile "build_$part")
+    key=$(cat ./* <(echo "$how" "$GOTOOLCHAIN" "$GOFLAGS"; GOTOOLCHAIN=local go env GOVERSION GOARCH) | sha256sum | cut -c1-16)
     folder=$cache/$part-$key
     if [ ! -e "$folder/.built" ]; then
         mkdir -p "$folder"

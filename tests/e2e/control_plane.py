@@ -29,8 +29,13 @@ def built(part: str) -> Path:
 class ControlPlane:
     """One region. `start` brings it up, `stop` ends it; it may be started again, on what etcd has kept."""
 
-    def __init__(self, folder: Path, programs: Path, name: str = "eu") -> None:
+    def __init__(
+        self, folder: Path, programs: Path, name: str = "eu", gates: Sequence[str] = (), apis: Sequence[str] = ()
+    ) -> None:
         self.folder, self.name = folder, name
+        # Of all three, as a cluster has them; and versions of APIs that are not served by default.
+        self._gates = [f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}"] if gates else []
+        self._apis = [f"--runtime-config={','.join(f'{api}=true' for api in apis)}"] if apis else []
         self._programs = programs
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._hurried = True
@@ -157,13 +162,13 @@ class ControlPlane:
                 f"--service-account-key-file={pki / 'sa.pub'}", f"--service-account-signing-key-file={pki / 'sa.key'}",
                 "--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=Node,RBAC",
                 f"--kubelet-client-certificate={pki / 'apiserver.crt'}", f"--kubelet-client-key={pki / 'apiserver.key'}",
-                "--service-cluster-ip-range=10.96.0.0/16", "--shutdown-delay-duration=0s",
+                "--service-cluster-ip-range=10.96.0.0/16", "--shutdown-delay-duration=0s", *self._gates, *self._apis,
             ],
             "kube-controller-manager": [
                 *trusting, *hurried, f"--secure-port={port['kcm']}", f"--service-account-private-key-file={pki / 'sa.key'}",
-                f"--root-ca-file={pki / 'ca.crt'}", "--use-service-account-credentials=false",
+                f"--root-ca-file={pki / 'ca.crt'}", "--use-service-account-credentials=false", *self._gates,
             ],
-            "kube-scheduler": [*trusting, *hurried, f"--secure-port={port['scheduler']}"],
+            "kube-scheduler": [*trusting, *hurried, f"--secure-port={port['scheduler']}", *self._gates],
             "kwok": [
                 config, f"--config={self._kwok_config()}", "--manage-nodes-with-label-selector=sim/kubelet=up",
                 "--node-ip=127.0.0.1", f"--node-port={port['kwok']}", f"--server-address=127.0.0.1:{port['kwok']}",
@@ -204,9 +209,9 @@ class ControlPlane:
 
 
 @contextmanager
-def region(folder: Path, name: str = "eu") -> Iterator[ControlPlane]:
-    """A control plane that is up, and down again afterwards."""
-    plane = ControlPlane(folder, built("kubestack"), name)
+def region(folder: Path, name: str = "eu", gates: Sequence[str] = (), apis: Sequence[str] = ()) -> Iterator[ControlPlane]:
+    """A control plane that is up, and down again afterwards; with feature gates, and versions of APIs, beside the usual ones."""
+    plane = ControlPlane(folder, built("kubestack"), name, gates, apis)
     try:
         plane.start()
         yield plane

@@ -1,7 +1,7 @@
 """What the adapters of both sync engines share: an engine's own object, read and annotated, and the weight of its words.
 
-Decides which words speak against an object itself, and which only say that somebody did not answer: a job is ended for the
-first, never for the second. What an object's status says is flux_status.py's and argocd_status.py's to read.
+Decides which words speak against an object itself, and which only say that somebody did not answer, or that a quota is full: an
+attempt is taken back for the first, never for the others. What an object's status says is flux_status.py's and argocd_status.py's to read.
 
 Invariant: an error that speaks against one object or file has that in its key; every other has the engine's object there, so that
 no job is held to be refused for what is not its own.
@@ -14,25 +14,43 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from reconciler.adapters.kube.answers import Request
+from reconciler.adapters.kube.answers import MERGE_PATCH, Request
 from reconciler.adapters.kube.connection import Connection
 from reconciler.ports import Conflict, KubeObject, Refused, Transient
 
 WORKLOADS: Final = frozenset({("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
 """Group and kind of what runs; an attempt's other objects bear the same name and come and go with it."""
 
-_MERGE: Final = "application/merge-patch+json"
 _BOOTSTRAP: Final = "apply what `reconciler bootstrap` prints for this region"
 _OF_THE_MOMENT: Final = frozenset(
-    {"Conflict", "Expired", "InternalError", "ServerTimeout", "ServiceUnavailable", "Timeout", "TooManyRequests", "Unauthorized"}
+    {
+        "Conflict",
+        "Expired",
+        "InternalError",
+        "ServerTimeout",
+        "ServiceUnavailable",
+        "StorageReadError",
+        "Timeout",
+        "TooManyRequests",
+        "Unauthorized",
+    }
 )
 """Reasons of an API server that say nothing of the object. Source: k8s.io/apimachinery, metav1.StatusReason."""
 _NO_ANSWER: Final = re.compile(
-    r"deadline exceeded|context canceled|connection re(?:fused|set)|dial tcp|\bEOF\b|i/o timeout|timed out|TLS handshake"
-    r"|no such host|etcdserver|rate limiter|too many requests|failed calling webhook|Internal error occurred"
-    r"|unable to handle the request|object has been modified|leader changed",
+    # A request of Go's client that failed is told as `Patch "https://…": why`, whatever the why. Source: net/url, Error.
+    r"\b(?:Get|Head|Post|Put|Patch|Delete) \"?https?://"
+    r"|deadline exceeded|context canceled|request canceled|timed out|i/o timeout|time allotted|Bad Gateway|Gateway Time-?out"
+    r"|connection (?:refused|reset|closed)|closed (?:network )?connection|broken pipe|\bEOF\b|dial tcp|no route to host"
+    r"|network is unreachable|no such host|server misbehaving|\btls: |TLS handshake|\bx509: |\bhttp2: |GOAWAY|stream error"
+    r"|connection lost|transport is closing|code = (?:Unavailable|DeadlineExceeded)|etcdserver|leader changed|rate limiter"
+    r"|too many requests|failed calling webhook|no endpoints available|Internal error occurred|unable to handle the request"
+    r"|service unavailable|object has been modified|asked for the client to provide credentials|(?:^|: )Unauthorized$",
     re.IGNORECASE,
 )
+_QUOTA: Final = re.compile(r"\bis forbidden: (?:exceeded quota|status unknown for quota)\b")
+"""A quota that is full, or not counted yet. Source: Kubernetes, plugin/pkg/admission/resourcequota."""
+_QUOTING: Final = '" is invalid: '
+"""What stands after this is about the object's fields, and may be words of its own. Source: k8s.io/apimachinery, NewInvalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +107,7 @@ def annotate(connection: Connection, place: Place, annotations: Mapping[str, str
     """Set annotations, whatever else has changed. Raises Transient or Refused."""
     body = {"metadata": {"annotations": dict(annotations)}}
     try:
-        answer = connection.ask(Request("PATCH", place.path, body=body, content=_MERGE), take=(HTTPStatus.NOT_FOUND,))
+        answer = connection.ask(Request("PATCH", place.path, body=body, content=MERGE_PATCH), take=(HTTPStatus.NOT_FOUND,))
     except Conflict as error:  # others wrote it again and again meanwhile
         raise Transient(str(error)) from error
     if answer.code == HTTPStatus.NOT_FOUND:
@@ -97,8 +115,18 @@ def annotate(connection: Connection, place: Place, annotations: Mapping[str, str
 
 
 def is_verdict(message: str, reason: str = "") -> bool:
-    """Whether words of an API server, or its reason where it is known, speak against the object that was sent."""
-    return reason not in _OF_THE_MOMENT if reason else _NO_ANSWER.search(message) is None
+    """Whether words of an API server, with its reason where it is known, speak against the object that was sent.
+
+    A quota's refusal does not: there will be room in it again, so no job is kept out of the region for it.
+    """
+    if is_of_quota(message):
+        return False
+    return reason not in _OF_THE_MOMENT if reason else _NO_ANSWER.search(message.partition(_QUOTING)[0]) is None
+
+
+def is_of_quota(message: str) -> bool:
+    """Whether it is a quota of the namespace that has no room for the object."""
+    return _QUOTA.search(message.partition(_QUOTING)[0]) is not None
 
 
 def one_line(message: str) -> str:

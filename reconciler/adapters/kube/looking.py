@@ -19,7 +19,7 @@ from reconciler.adapters.kube.listing import Collection, Until, every
 from reconciler.adapters.kube.slim import is_doubtful, names_a_queue, slim
 from reconciler.adapters.kube.watching import Watch
 from reconciler.model.names import LABEL_ATTEMPT, LABEL_MANAGED, MANAGED_BY
-from reconciler.ports import ClusterState, KubeObject
+from reconciler.ports import ClusterState, Conflict, KubeObject, Refused, Transient
 
 NODES: Final = Collection("Node", "/api/v1/nodes")
 NAMESPACES: Final = Collection("Namespace", "/api/v1/namespaces")
@@ -52,14 +52,15 @@ def look(at: Look) -> ClusterState:
     nodes, namespaces, priorities = (_one_of(at, wanted) for wanted in (NODES, NAMESPACES, PRIORITIES))
     workloads = every(at.connection, JOBS, at.until).items
     pods = _pods(at, {str(item["metadata"]["uid"]) for item in workloads})
+    admissions, unread = _admissions(at, workloads)
     return ClusterState(
         nodes=nodes,
         pods=pods,
         workloads=workloads,
         namespaces=[item["metadata"]["name"] for item in namespaces],
         priority_values={item["metadata"]["name"]: int(item["value"]) for item in priorities},
-        admissions=_admissions(at, workloads),
-        troubles=[f"{wanted.path}: {watch.trouble}" for wanted, watch in at.watches.items() if watch.trouble],
+        admissions=admissions,
+        troubles=[f"{wanted.path}: {watch.trouble}" for wanted, watch in at.watches.items() if watch.trouble] + unread,
     )
 
 
@@ -69,8 +70,18 @@ def _one_of(at: Look, wanted: Collection) -> list[KubeObject]:
     return every(at.connection, wanted, at.until).items if copied is None else copied
 
 
-def _admissions(at: Look, workloads: Sequence[KubeObject]) -> list[KubeObject] | None:
-    """Kueue's Workloads where ours name a queue; None where there is no Kueue, or nobody asks for it."""
+def _admissions(at: Look, workloads: Sequence[KubeObject]) -> tuple[list[KubeObject] | None, list[str]]:
+    """Kueue's Workloads where ours name a queue, and what is wrong with reading them; None where there is no Kueue, or no need.
+
+    A Kueue that fails (its conversion webhook is away, say) must not keep anything from being seen and stopped: it shows nothing.
+    """
+    try:
+        return _asked_of_kueue(at, workloads), []
+    except (Conflict, Transient, Refused) as error:
+        return [], [f"Kueue's Workloads cannot be read: {error}"]
+
+
+def _asked_of_kueue(at: Look, workloads: Sequence[KubeObject]) -> list[KubeObject] | None:
     namespaces = sorted({item["metadata"]["namespace"] for item in workloads if names_a_queue(item)})
     if not namespaces:
         return None
@@ -95,15 +106,17 @@ def _pods(at: Look, workloads: set[str]) -> list[KubeObject]:
     if len(doubtful) > _MOST_DOUBTFUL:
         return every(at.connection, PODS, at.until).items
     kept = {id(pod) for pod in doubtful}
-    asked = [found for pod in doubtful if (found := _as_it_is(at.connection, pod)) is not None]
+    asked = [found for pod in doubtful if (found := _as_it_is(at, pod)) is not None]
     return [*ours, *(pod for pod in others if id(pod) not in kept), *asked]
 
 
-def _as_it_is(connection: Connection, pod: KubeObject) -> KubeObject | None:
+def _as_it_is(at: Look, pod: KubeObject) -> KubeObject | None:
     """That very pod from the API server itself; None where it is gone."""
+    if at.until.clock.monotonic() > at.until.moment:
+        raise Transient("not all pods that may be ours were asked for in time")
     metadata = pod["metadata"]
     path = f"/api/v1/namespaces/{quote(metadata['namespace'], safe='')}/pods/{quote(metadata['name'], safe='')}"
-    answer = connection.ask(Request("GET", path), take=(HTTPStatus.NOT_FOUND,))
+    answer = at.connection.ask(Request("GET", path), take=(HTTPStatus.NOT_FOUND,))
     if answer.code == HTTPStatus.NOT_FOUND or answer.value["metadata"]["uid"] != metadata["uid"]:
         return None
     return slim("Pod", answer.value)
