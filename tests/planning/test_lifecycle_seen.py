@@ -116,7 +116,7 @@ def test_an_image_that_cannot_be_pulled_is_not_tried_elsewhere() -> None:
 def test_what_the_sync_engine_refuses_is_stopped_and_the_job_is_not_over() -> None:
     after = look(granted(0), seen=Seen(None, without_it=False, refused="unknown field"))
     assert (after.attempts[0].state, after.attempts[0].final) == (State.STOPPING, False)
-    assert look(after, seen=Seen(None, without_it=True)).phase is Phase.FAILED
+    assert look(after, seen=Seen(None, without_it=True)).phase is Phase.PENDING
     running = look(in_state(State.RUNNING), seen=Seen(None, without_it=False, refused="unknown field"))
     assert running.attempts[0].state is State.RUNNING
 
