@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from reconciler.hub.loop import HubLoop
     from reconciler.hub.results import HubOptions
 
+PULLS_FOLDER = "RECONCILER_PULLS_FOLDER"
+"""Where the hub keeps what pull requests bring, if not inside its own folder."""
 STAGE_IMAGE = "ghcr.io/gpu-reconciler/reconciler:0.1.0"
 """The image that has this command, for the steps that bring data; an installation names its own."""
 
@@ -109,6 +111,14 @@ def open_repository(url: str, folder: Path, identity: tuple[str, str] | None = N
     return BareClone(url, folder) if identity is None else BareClone(url, folder, identity=identity)
 
 
+def pulls_folder(folder: Path, environment: Mapping[str, str]) -> Path:
+    """The folder of the clone for pull requests. `folder`: that of the hub's own clone, which leaves it alone."""
+    from reconciler.adapters.git import INNER
+
+    named = environment.get(PULLS_FOLDER, "")
+    return Path(named) if named else folder / INNER
+
+
 def hub_loop(
     url: str, folder: Path, store_url: str | None, options: "Callable[[HubOptions], HubOptions]" = lambda same: same
 ) -> "HubLoop":
@@ -126,8 +136,9 @@ def hub_loop(
     clock = SystemClock()
     hub = Hub(git, store, reader, clock, chosen)
     # A clone of its own: what strangers ask to merge never comes into the hub's, and neither waits for the other.
-    beside = ForgeLoop(hub.board, open_repository(url, folder.with_name(f"{folder.name}-pulls")), reader, _forges(url), clock)
-    receivers = ReceiverCalls(without_credentials(url), os.environ)
+    pulls = open_repository(url, pulls_folder(folder, os.environ))
+    beside = ForgeLoop(hub.board, pulls, reader, _forges(url), clock)
+    receivers = ReceiverCalls(without_credentials(url), os.environ, clock.monotonic)
     loop = HubLoop(hub, clock, git.maintain, [beside], receivers)
     hub.board.on_heard = loop.wakeups.wake
     return loop

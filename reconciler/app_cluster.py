@@ -5,7 +5,8 @@ with their watches running. That only keeps them out of each other's way: what m
 record (a paused leader's late request fails, for it names a version that is no more).
 
 Rule for whoever edits this file: a leader whose API server is silent leads on, unless the store shows that another replica has
-begun to. The region's lease must be renewed: if it ran out, the region would be given up while pods that nobody can reach run on.
+begun to. The region's lease must be renewed: once it has run out, the region may be given up, and pods that nobody can reach run
+on.
 """
 
 import os

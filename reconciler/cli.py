@@ -215,7 +215,7 @@ def agent(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
         list[str] | None, typer.Option("--image", metavar="PATTERN", help="Images that can be pulled on this machine; else all.")
     ] = None,
 ) -> None:
-    """Run a region's agent until SIGTERM: of a cluster with --engine; else a region on this machine, its programs as processes."""
+    """Run a region's agent until SIGTERM: of a cluster with --engine; else of one on this machine, of processes."""
     from reconciler.agent.nodes import NodeRules
     from reconciler.commands import agent as verb
 

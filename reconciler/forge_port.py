@@ -4,13 +4,35 @@ Adapters raise the errors of ports.py only, with the same meaning. A forge is ne
 is found again by asking again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Protocol
 
-from reconciler.ports import GitRepository
+from reconciler.ports import GitRepository, TreeEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What stood at a path, and what stands there now; None: nothing."""
+
+    before: TreeEntry | None
+    after: TreeEntry | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of a stranger's commit is looked at. What is outside costs nothing, and more than the figures is refused."""
+
+    matters: Callable[[str], bool]
+    """Whether a file at that path is looked at."""
+    enters: Callable[[str], bool]
+    """Whether that folder is."""
+    most_changed: int
+    """Paths in the answer."""
+    most_read: int
+    """Entries of folders that differ, whether they are in the answer or not."""
 
 
 class PullRepository(GitRepository, Protocol):
@@ -21,7 +43,11 @@ class PullRepository(GitRepository, Protocol):
         merge has written it. Raises Transient or Refused."""
 
     def merge_base(self, one: str, other: str) -> str | None:
-        """A best common ancestor of two commits; None where they have none."""
+        """A best common ancestor of two commits; None where they have none. Raises Transient."""
+
+    def changes(self, old: str, new: str, bounds: Bounds) -> Mapping[str, Change]:
+        """By path, what differs between a commit of ours and one of a stranger. Only folders that differ are read, and nothing
+        of them is kept. Raises Refused, in words for who made `new`, where it is too much or no git checks it out."""
 
 
 class PullState(Enum):
@@ -44,8 +70,17 @@ class Pull:
     base: str
     title: str
     body: str
+    """'' where it has no branch in this repository: what it says there is of no use, and anybody's."""
     state: PullState
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pulls:
+    """Pull requests of a listing. Not `complete`: there are more, which were not asked for, for they are too many."""
+
+    those: Sequence[Pull]
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +102,10 @@ class Verdict(Enum):
 class Forge(Protocol):
     """One repository on a forge. Every call raises Transient or Refused, and may be repeated."""
 
-    def open_pulls(self) -> Sequence[Pull]:
-        """All that are open."""
+    def open_pulls(self) -> Pulls:
+        """All that are open, the oldest first."""
 
-    def ended_pulls(self, base: str, since: datetime) -> Sequence[Pull]:
+    def ended_pulls(self, base: str, since: datetime) -> Pulls:
         """Those into `base` that are closed or merged and were changed at `since` or after, newest first."""
 
     def open(self, head: str, base: str, title: str, body: str) -> int:
@@ -94,3 +129,6 @@ class Forge(Protocol):
 
     def head_ref(self, number: int) -> str:
         """The ref under which the repository has its head, from a fork too."""
+
+    def hang_up(self) -> None:
+        """Let the connections go; the next call makes new ones. Raises nothing."""

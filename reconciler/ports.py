@@ -11,8 +11,6 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, Protocol
 
-from reconciler.model.region import Region
-
 
 class Conflict(Exception):
     """A conditional write lost: the object is no longer (or not yet) what the writer had read."""
@@ -227,6 +225,10 @@ class ClusterState:
     admissions: Sequence[KubeObject] | None = None
     """Kueue's Workloads, which it makes of what carries its queue label; None where there is no Kueue. They may be a little old:
     every request about one names the version that it is for."""
+    makers: Sequence[KubeObject] = ()
+    """Jobs that workloads of ours have made, where those make Jobs that make the pods (JobSet); no older than the workloads."""
+    kinds: Sequence[str] = ("job",)
+    """Kinds of workload that are installed, as specs name them."""
 
 
 class Cluster(Protocol):
@@ -273,25 +275,6 @@ class SyncEngine(Protocol):
 
     def nudge(self, commit: str) -> None:
         """Tell the engine that there is a new commit; harmless to repeat."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """A region's branch was pushed: from `before` (None: it was not there) to `after`."""
-
-    region: Region
-    before: str | None
-    after: str
-
-
-class Receivers(Protocol):
-    """Tells sync engines from outside that their branches moved, where their regions have a receiver. A short cut, no more."""
-
-    def tell(self, moved: Sequence[Moved]) -> None:
-        """Begin to tell them; returns at once, raises nothing. A region's newest news replaces what was not told yet."""
-
-    def troubles(self) -> Mapping[str, str]:
-        """Region → why its receiver did not take the last news, as far as is known."""
 
 
 Wake = Callable[[], None]

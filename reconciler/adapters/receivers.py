@@ -1,7 +1,10 @@
 """Calls to the receivers of sync engines: signed, outside of the cycle, and never needed.
 
-Decides what a call looks like for each engine, and how long it may take. A call that fails is not repeated: the agent tells
-its engine from inside, and the engine looks by itself. Trouble is kept until the region's next call succeeds.
+Decides what a call looks like for each engine, which hosts may be called, and how long it may take. A call that fails is not
+repeated: the agent tells its engine from inside, and the engine looks by itself. Trouble is kept until the region's next call, or
+for an hour: by then its engine has long looked by itself, and a region that was removed has no next call.
+
+Invariant: the thread lives as long as the hub, whatever a region's file names.
 
 Sources: Flux notification-controller, "Receivers", type generic-hmac; Argo CD, "Git Webhook Configuration" (its GitHub handler
 reads `ref`, `before`, `after`, `repository.html_url` and `repository.default_branch`).
@@ -11,17 +14,25 @@ import hashlib
 import hmac
 import json
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import requests
+from urllib3.exceptions import HTTPError
+from urllib3.util import parse_url
 
 from reconciler.model.names import region_branch
 from reconciler.model.region import Receiver
-from reconciler.ports import Moved
+from reconciler.receiver_port import Moved
 
 CALL_SECONDS: Final = 5.0
+TROUBLE_SECONDS: Final = 3600.0
+"""How long the trouble of a region's last call is told."""
+HOSTS: Final = "RECONCILER_RECEIVER_HOSTS"
+"""The hosts that may be called, separated by commas; not set: any. Whoever may write main names a receiver's address; this is for
+whoever runs the hub to say where it may send requests to."""
 _LONGEST_WORDS: Final = 200
 
 
@@ -65,16 +76,32 @@ def _signed(secret: str, body: bytes) -> str:
     return f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
 
 
+def is_allowed(url: str, hosts: str | None) -> bool:
+    """Whether the host of `url` is among `hosts`: whole names or addresses, separated by commas; None are all.
+
+    Raises urllib3's HTTPError for what is no URL. The URL is taken apart by whoever calls it, so both see the same host.
+    """
+    return hosts is None or (parse_url(url).host or "") in {one.strip().lower() for one in hosts.split(",") if one.strip()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    words: str
+    at: float
+    """By the monotonic clock, seconds."""
+
+
 class ReceiverCalls:
     """`ports.Receivers` over HTTP: one thread, that sends the newest news of each region in turn."""
 
-    def __init__(self, repo_url: str, environment: Mapping[str, str]) -> None:
-        """`environment` holds the secrets, by the names that the regions' files give."""
+    def __init__(self, repo_url: str, environment: Mapping[str, str], monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`environment` holds the secrets, by the names that the regions' files give, and the hosts that may be called."""
         self._repo_url = repo_url
         self._environment = environment
+        self._monotonic = monotonic
         self._changed = threading.Condition()
         self._due: dict[str, Moved] = {}
-        self._troubles: dict[str, str] = {}
+        self._troubles: dict[str, _Trouble] = {}
         self._thread: threading.Thread | None = None
 
     def tell(self, moved: Sequence[Moved]) -> None:
@@ -95,7 +122,9 @@ class ReceiverCalls:
     def troubles(self) -> Mapping[str, str]:
         """Region → why its receiver did not take the last news."""
         with self._changed:
-            return dict(self._troubles)
+            oldest = self._monotonic() - TROUBLE_SECONDS
+            self._troubles = {name: one for name, one in self._troubles.items() if one.at > oldest}
+            return {name: one.words for name, one in self._troubles.items()}
 
     def _send_all(self) -> None:
         while True:
@@ -103,10 +132,13 @@ class ReceiverCalls:
                 self._changed.wait_for(lambda: self._due)
                 name = next(iter(self._due))
                 moved = self._due.pop(name)
-            words = self._sent(moved)
+            try:
+                words = self._sent(moved)
+            except Exception as error:  # noqa: BLE001 - a bug costs one call, not those of all regions; the hub tells it
+                words = f"it was not called, by a fault of the hub's own: {error!r}"
             with self._changed:
                 if words:
-                    self._troubles[name] = words
+                    self._troubles[name] = _Trouble(words[:_LONGEST_WORDS], self._monotonic())
                 else:
                     self._troubles.pop(name, None)
 
@@ -120,12 +152,21 @@ class ReceiverCalls:
             return f"{receiver.secret_env} is not set in the hub's environment; set it to the secret that {receiver.url} shares"
         call = call_of(moved, receiver, secret, self._repo_url)
         try:
-            answer = requests.post(
-                call.url, data=call.body, headers=dict(call.headers), timeout=CALL_SECONDS, allow_redirects=False, stream=True
-            )
-            with answer:
-                if answer.status_code < requests.codes.multiple_choices:
-                    return ""
-                return f"{call.url} answered {answer.status_code} {answer.reason or ''}".rstrip()[:_LONGEST_WORDS]
-        except requests.RequestException as error:
-            return f"{call.url}: {type(error).__name__}: {error}"[:_LONGEST_WORDS]
+            if not is_allowed(call.url, self._environment.get(HOSTS)):
+                return (
+                    f"the hub may not call {call.url}; add its host to {HOSTS} in the hub's environment, or correct the address"
+                )
+            return _posted(call)
+        except (requests.RequestException, HTTPError, ValueError) as error:  # requests lets some of urllib3's through
+            return f"{call.url}: {type(error).__name__}: {error}"
+
+
+def _posted(call: Call) -> str:
+    """'' where the call was taken, else the answer. Raises what requests and urllib3 raise."""
+    answer = requests.post(
+        call.url, data=call.body, headers=dict(call.headers), timeout=CALL_SECONDS, allow_redirects=False, stream=True
+    )
+    with answer:
+        if answer.status_code < requests.codes.multiple_choices:
+            return ""
+        return f"{call.url} answered {answer.status_code} {answer.reason or ''}".rstrip()

@@ -7,7 +7,9 @@ Source: RFC 9110, section 6.6.1.
 from email.utils import parsedate_to_datetime
 
 import requests
+from urllib3.exceptions import HTTPError
 
+from reconciler.model.clocks import ahead_seconds
 from reconciler.ports import Clock, Transient
 
 _SECONDS = 5.0
@@ -18,13 +20,11 @@ def ahead_of(url: str, clock: Clock) -> float:
     before = clock.now()
     try:
         answer = requests.head(url, timeout=_SECONDS, allow_redirects=False)
-    except requests.RequestException as error:
+    except (requests.RequestException, HTTPError, ValueError) as error:  # requests lets some of urllib3's through
         raise Transient(f"{url} does not answer: {error}") from error
     after = clock.now()
     try:
         said = parsedate_to_datetime(answer.headers["Date"])
     except (KeyError, ValueError) as error:
         raise Transient(f"{url} does not say what time it is") from error
-    # It says whole seconds only.
-    early, late = (said - after).total_seconds(), (said - before).total_seconds() + 1.0
-    return early if early > 0 else min(late, 0.0)
+    return ahead_seconds(said, before, after)

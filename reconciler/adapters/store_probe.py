@@ -21,8 +21,8 @@ class Unfit(Refused):
 def probe(store: ObjectStore, token: str) -> None:
     """Ask the store on the key `probe/<token>.json`, which must be new, and remove that again.
 
-    Raises Unfit, naming each promise that the store breaks, another Refused where it may not be asked, or Transient where it did not answer (then ask again
-    with another token: the first object may exist).
+    Raises Unfit, naming each promise that the store breaks, another Refused where it may not be asked, or Transient where it
+    did not answer (then ask again with another token: the first object may exist).
     """
     key = f"probe/{token}.json"
     try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from reconciler.agent.queueing import ANNOTATION_OUT, QUEUE_LABEL
-from reconciler.agent.reading import ANNOTATION_CLOSED, Key
+from reconciler.agent.reading import ANNOTATION_CLOSED, JOB_SET, Key
 from reconciler.model.names import GATE
 from reconciler.ports import Cluster, ObjectRef, SyncEngine
 
@@ -88,7 +88,10 @@ class LiftGate:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Un-suspend a workload for the first and only time, with what is left of its run time (None: no limit)."""
+    """Un-suspend a workload for the first and only time, with what is left of its run time (None: no limit).
+
+    A JobSet has no field for that.
+    """
 
     key: Key
     target: ObjectRef
@@ -152,7 +155,7 @@ def patch_body(action: Suspend | Close | Deactivate | Start) -> dict[str, Any]:
         case LiftGate(others=others):
             return {"spec": {"schedulingGates": [{"name": name} for name in others] or None}}
         case Release(run_seconds=seconds):
-            return {"spec": {"suspend": False, "activeDeadlineSeconds": deadline(seconds)}}
+            return {"spec": {"suspend": False, **_run_limit(action.target, seconds)}}
         case PatchDeadline(run_seconds=seconds):
             return {"spec": {"activeDeadlineSeconds": deadline(seconds)}}
         case _:
@@ -162,13 +165,18 @@ def patch_body(action: Suspend | Close | Deactivate | Start) -> dict[str, Any]:
 def _queue_body(action: Enqueue | Deactivate | Activate | Admit) -> dict[str, Any]:
     match action:
         case Enqueue(queue=queue, run_seconds=seconds):
-            return {"metadata": {"labels": {QUEUE_LABEL: queue}}, "spec": {"activeDeadlineSeconds": deadline(seconds)}}
+            return {"metadata": {"labels": {QUEUE_LABEL: queue}}, "spec": _run_limit(action.target, seconds)}
         case Deactivate():
             return {"metadata": {"annotations": {ANNOTATION_OUT: "true"}}, "spec": {"active": False}}
         case Activate():
             return {"metadata": {"annotations": {ANNOTATION_OUT: None}}, "spec": {"active": True}}
         case Admit(checks=checks):
             return {"status": {"admissionChecks": [dict(check) for check in checks]}}
+
+
+def _run_limit(target: ObjectRef, seconds: int | None) -> dict[str, Any]:
+    """A JobSet has no such field, and in its Jobs it cannot be changed: there the hub's own count of the run time ends it."""
+    return {} if target.kind == JOB_SET else {"activeDeadlineSeconds": deadline(seconds)}
 
 
 def deadline(run_seconds: int | None) -> int | None:

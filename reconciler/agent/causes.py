@@ -12,7 +12,7 @@ from reconciler.agent.memory import Asked, Memory, Site, troubled
 from reconciler.agent.pods import first_failed
 from reconciler.agent.reading import Key, makes_no_pods, name_of, namespace_of, ref_of, uid_of
 from reconciler.agent.seen import Seen, Standing, standing
-from reconciler.agent.workloads import LONGEST_TAIL, Cause
+from reconciler.agent.workloads import LONGEST_TAIL, Cause, job_of
 from reconciler.ports import KubeObject, Refused, Transient
 
 _MOST = 20
@@ -95,4 +95,4 @@ def _with_complaints(site: Site, memory: Memory, attempts: Sequence[Seen]) -> Me
 def _without_pods(seen: Seen) -> KubeObject | None:
     if seen.pods or seen.bound is None or standing(seen) is not Standing.RELEASED or makes_no_pods(seen.bound):
         return None
-    return seen.bound
+    return job_of(seen, seen.bound)

@@ -32,6 +32,7 @@ from reconciler.agent.actions import (
 from reconciler.agent.pods import ended_well
 from reconciler.agent.queueing import checks_with_ours_ready, is_admissible, is_enqueued, queue_of, waits_for_grant, was_taken_out
 from reconciler.agent.reading import (
+    JOB_SET,
     Key,
     gates_of,
     generation_of,
@@ -41,15 +42,17 @@ from reconciler.agent.reading import (
     is_deleting,
     is_held,
     maker_uid,
+    makes_jobs,
     makes_no_pods,
     namespace_of,
     owner_uid,
     part,
+    pod_templates,
     ref_of,
     uid_of,
 )
 from reconciler.agent.record import FULL, Entry, Record, encode
-from reconciler.agent.seen import Seen, Standing, changed_since, left_over, settled, standing
+from reconciler.agent.seen import Seen, Standing, changed_since, left_over, maker, settled, standing, unbound_maker
 from reconciler.agent.stopping import out_of_queue, stop, stop_strays
 from reconciler.model.grants import Grant, Grants
 from reconciler.model.report import Health
@@ -187,8 +190,11 @@ def _unfit(seen: Seen, item: KubeObject, *, room: bool) -> tuple[str, str] | Non
     """Why an object is not one that may be released, as a code and in words."""
     if len(seen.objects) > 1:
         return "TwoObjects", f"{len(seen.objects)} workloads carry its label; delete the copies"
-    if ref_of(item, _JOB).kind != _JOB:
-        return "KindUnknown", f"this agent knows no {ref_of(item, _JOB).kind}"
+    kind = ref_of(item, _JOB).kind
+    if kind not in (_JOB, JOB_SET):
+        return "KindUnknown", f"this agent knows no {kind}"
+    if len(pod_templates(item)) != 1:
+        return "SeveralJobs", f"it makes {len(pod_templates(item))} Jobs, not one, so a second release could not be ruled out"
     if is_deleting(item):
         return "ObjectLeaving", "its object is being deleted"
     if not has_gate(item):
@@ -210,8 +216,12 @@ def _keep(seen: Seen, right: Right, strays: Sequence[Stop]) -> _Steps:
     if not right.valid or item is None or entry is None or grant is None or makes_no_pods(item):
         return _Steps(stops=strays)
     touched = changed_since(seen)
-    starts: list[Start] = [] if touched else _lifts(seen, item)
-    if part(item, "spec").get("activeDeadlineSeconds") != deadline(grant.run_seconds):
+    found = unbound_maker(seen)
+    if found is not None:
+        entry = replace(entry, maker=uid_of(found), maker_generation=generation_of(found))
+    pods_from = maker(replace(seen, entry=entry))
+    starts: list[Start] = [] if touched or pods_from is None else _lifts(seen, pods_from)
+    if not makes_jobs(item) and part(item, "spec").get("activeDeadlineSeconds") != deadline(grant.run_seconds):
         starts.append(PatchDeadline(seen.key, ref_of(item, _JOB), grant.run_seconds))
         if not touched:
             entry = replace(entry, generation=generation_of(item) + 1)
@@ -239,7 +249,7 @@ def _lifts(seen: Seen, item: KubeObject) -> list[Start]:
 def _with_done(seen: Seen, entry: Entry | None) -> Entry | None:
     if entry is None:
         return None
-    done = entry.done | {index_of(pod) or 0 for pod in seen.pods if maker_uid(pod) == entry.uid and ended_well(pod)}
+    done = entry.done | {index_of(pod) or 0 for pod in seen.pods if maker_uid(pod) == entry.pods_from and ended_well(pod)}
     return entry if done == entry.done else replace(entry, done=done)
 
 

@@ -16,8 +16,9 @@ ANNOTATION_CLOSED: Final = f"{PREFIX}/closed"
 """Set by the agent on what it has ended, Jobs and gated pods. The write alone makes every older release or lift fail."""
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
-ENDS: Final = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
-"""Conditions after which a Job makes no pod any more, the first two also when all of its pods have ended."""
+ENDS: Final = ("Complete", "Completed", "Failed", "FailureTarget", "SuccessCriteriaMet")
+"""Conditions after which a workload makes no pod any more (`Completed`: a JobSet's). Of the first three, all pods have ended."""
+JOB_SET: Final = "JobSet"
 
 _UID_LABELS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 
@@ -111,9 +112,31 @@ def makes_no_pods(job: KubeObject) -> bool:
     return any(is_true(job, kind) for kind in ENDS)
 
 
-def has_gate(job: KubeObject) -> bool:
+def is_complete(job: KubeObject) -> bool:
+    """Whether it says that all of its pods have ended well."""
+    return is_true(job, "Complete") or is_true(job, "Completed")
+
+
+def makes_jobs(workload: KubeObject) -> bool:
+    """Whether its pods are made by a Job that it makes."""
+    return workload.get("kind") == JOB_SET
+
+
+def pod_templates(workload: KubeObject) -> tuple[Mapping[str, Any], ...]:
+    """The templates of its pods: a Job has one, a JobSet one for each copy of each of its Jobs."""
+    spec = part(workload, "spec")
+    if not makes_jobs(workload):
+        return (part(spec, "template"),)
+    return tuple(
+        part(part(part(job, "template"), "spec"), "template")
+        for job in parts(spec, "replicatedJobs")
+        for _ in range(int(job.get("replicas", 1)))
+    )
+
+
+def has_gate(workload: KubeObject) -> bool:
     """Whether its pods are born with our gate."""
-    return GATE in gates_of(part(part(job, "spec"), "template"))
+    return all(GATE in gates_of(template) for template in pod_templates(workload))
 
 
 # ---- pods ---------------------------------------------------------------------------------------------------------

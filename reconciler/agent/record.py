@@ -37,6 +37,15 @@ class Entry:
     """Pods that must end well."""
     done: frozenset[int] = frozenset()
     """Indexes of the pods that were seen to end with exit code 0; those pods may be gone since."""
+    maker: str = ""
+    """The uid of the Job that makes its pods, where the object makes that Job; '' until it is known, and where it makes none."""
+    maker_generation: int = 0
+    """That Job's, from when it was bound: one that has another was suspended and resumed, or is no more as it was made."""
+
+    @property
+    def pods_from(self) -> str:
+        """The uid of what makes its pods, as far as that is known."""
+        return self.maker or self.uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,7 @@ def encode(record: Record) -> bytes:
         "renewal": renewal and [renewal.sent_at.isoformat(), renewal.monotonic, renewal.boot],
         "seen": list(record.seen),
         "attempts": {
-            str(key): [entry.uid, entry.generation, entry.nodes, written_indexes(entry.done)]
+            str(key): [entry.uid, entry.generation, entry.nodes, written_indexes(entry.done), *_maker(entry)]
             for key, entry in sorted(record.attempts.items())
         },
     }
@@ -104,6 +113,10 @@ def decode(body: bytes) -> Record:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Broken(f"it is not a record of an agent ({type(error).__name__}: {error})") from error
+
+
+def _maker(entry: Entry) -> tuple[str, int] | tuple[()]:
+    return (entry.maker, entry.maker_generation) if entry.maker else ()
 
 
 def joining(incarnations: Iterable[str]) -> bytes:
@@ -138,11 +151,13 @@ def _renewal(said: Any) -> Renewal | None:
 
 
 def _attempts(said: Mapping[str, Any]) -> Iterable[tuple[Key, Entry]]:
-    for name, (uid, generation, nodes, done) in said.items():
+    for name, (uid, generation, nodes, done, *maker) in said.items():
         namespace, attempt = name.split("/")
-        if not (namespace and attempt and isinstance(uid, str)):
+        made_by, made_at = maker or ("", 0)
+        if not (namespace and attempt and isinstance(uid, str) and isinstance(made_by, str)):
             raise ValueError(f"{name!r} names no attempt")
-        yield Key(namespace, attempt), Entry(uid, _number(generation), _number(nodes), parse_indexes(done))
+        entry = Entry(uid, _number(generation), _number(nodes), parse_indexes(done), made_by, _number(made_at))
+        yield Key(namespace, attempt), entry
 
 
 def parse_indexes(written: str) -> frozenset[int]:

@@ -8,8 +8,9 @@ are reported as replaced or lost, and the hub makes new attempts of them.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from reconciler.agent.reading import generation_of, is_closed, is_suspended, uid_of
+from reconciler.agent.reading import generation_of, is_closed, is_suspended, makes_jobs, uid_of
 from reconciler.agent.record import Entry, Record
 from reconciler.agent.seen import Seen
 
@@ -23,9 +24,15 @@ def recovered(attempts: Iterable[Seen], epoch: int) -> Record:
     return Record(epoch=epoch, attempts=entries)
 
 
+_NOBODY = "-"
+"""The maker of pods that nobody knows."""
+
+
 def _entry(seen: Seen, nodes: int) -> Entry:
     item = seen.named
     if item is None:
         return Entry("", _NEVER_MATCHES, nodes)
     runs_on = not is_suspended(item) and not is_closed(item)
-    return Entry(uid_of(item), generation_of(item) if runs_on else _NEVER_MATCHES, nodes)
+    entry = Entry(uid_of(item), generation_of(item) if runs_on else _NEVER_MATCHES, nodes)
+    # Its pods run on, and no further one is let go: its Job may have been made again since the release.
+    return replace(entry, maker=uid_of(seen.makers[0]) if len(seen.makers) == 1 else _NOBODY) if makes_jobs(item) else entry

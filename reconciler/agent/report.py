@@ -39,6 +39,7 @@ class Content:
     accounts: Accounts
     workloads: tuple[WorkloadReport, ...]
     namespaces: tuple[str, ...]
+    kinds: tuple[str, ...]
     sync: SyncState | None
     grants_version: int
     lease_epoch: int
@@ -46,11 +47,10 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sends: region, incarnation, and the kinds of workload that the region has."""
+    """Who sends: a region's agent, in this start of it."""
 
     region: str
     incarnation: str
-    workload_kinds: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ def compose(
         accounts=account(look.state, rules),
         workloads=workloads,
         namespaces=tuple(sorted(look.state.namespaces)),
+        kinds=tuple(look.state.kinds),
         sync=look.sync,
         grants_version=0 if grants is None else grants.version,
         lease_epoch=epoch,
@@ -91,7 +92,7 @@ def essence(content: Content, health: Sequence[Health]) -> tuple[object, ...]:
     )
     sync = content.sync and (content.sync.commit, tuple(sorted(content.sync.errors.items())))
     codes = tuple(sorted({one.code for one in health}))
-    return nodes, sync, content.workloads, content.namespaces, content.grants_version, content.lease_epoch, codes
+    return nodes, sync, content.workloads, content.namespaces, content.kinds, content.grants_version, content.lease_epoch, codes
 
 
 def build(content: Content, health: Sequence[Health], sender: Sender, sequence: int, now: datetime) -> RegionReport:
@@ -110,7 +111,7 @@ def build(content: Content, health: Sequence[Health], sender: Sender, sequence: 
         nodes=nodes,
         workloads=content.workloads,
         namespaces=content.namespaces,
-        workload_kinds=sender.workload_kinds,
+        workload_kinds=content.kinds,
         synced_commit=content.sync.commit if content.sync else None,
         sync_errors={name: message[:_LONGEST_SYNC_ERROR] for name, message in errors},
         foreign_pods=content.accounts.foreign_pods,

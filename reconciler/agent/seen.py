@@ -19,11 +19,13 @@ from reconciler.agent.reading import (
     generation_of,
     is_active,
     is_closed,
+    is_complete,
     is_deleting,
     is_held,
     is_suspended,
     is_true,
     maker_uid,
+    makes_jobs,
     makes_no_pods,
     name_of,
     namespace_of,
@@ -49,6 +51,8 @@ class Seen:
     """Kueue's Workload of its object, where it is in a queue."""
     has_kueue: bool = False
     """Whether the region has Kueue at all."""
+    makers: tuple[KubeObject, ...] = ()
+    """Jobs that its objects have made, where those make Jobs that make the pods."""
 
     @property
     def bound(self) -> KubeObject | None:
@@ -92,6 +96,12 @@ def gather(state: ClusterState, record: Record, grants: Grants | None) -> tuple[
         key = Key(namespace_of(item), attempt_label(item) or name_of(item))
         objects[key].append(item)
         makers[uid_of(item)] = key
+    made: dict[Key, list[KubeObject]] = defaultdict(list)
+    for job in state.makers:
+        key_of_owner = makers.get(owner_uid(job) or "")
+        if key_of_owner is not None:
+            made[key_of_owner].append(job)
+            makers[uid_of(job)] = key_of_owner
     pods: dict[Key, list[KubeObject]] = defaultdict(list)
     for pod in state.pods:
         found = _attempt_of(pod, makers)
@@ -108,6 +118,7 @@ def gather(state: ClusterState, record: Record, grants: Grants | None) -> tuple[
             granted.get(key),
             next((admissions[uid] for uid in map(uid_of, objects.get(key, ())) if uid in admissions), None),
             state.admissions is not None,
+            tuple(sorted(made.get(key, ()), key=name_of)),
         )
         for key in sorted(objects.keys() | pods.keys() | record.attempts.keys() | granted.keys())
     )
@@ -149,12 +160,38 @@ def _never_released(seen: Seen) -> Standing:
 
 def _has_ended(seen: Seen, item: KubeObject) -> bool:
     # FailureTarget with no live pod is an end: `Failed` never comes while a Job is suspended.
-    return is_true(item, "Complete") or is_true(item, "Failed") or (makes_no_pods(item) and not seen.active)
+    return is_complete(item) or is_true(item, "Failed") or (makes_no_pods(item) and not seen.active)
 
 
 def changed_since(seen: Seen) -> bool:
-    """Whether somebody else has written the released object's spec; it may have been suspended and resumed."""
-    return seen.entry is not None and seen.bound is not None and generation_of(seen.bound) > seen.entry.generation
+    """Whether somebody else has written the spec of the released object, or of the Job that it made, or made that again.
+
+    It may have been suspended and resumed.
+    """
+    if seen.entry is None or seen.bound is None:
+        return False
+    return generation_of(seen.bound) > seen.entry.generation or (bool(seen.entry.maker) and maker(seen) is None)
+
+
+def maker(seen: Seen) -> KubeObject | None:
+    """What makes the pods of a released attempt: its object, or the Job that this has made; None where that is not yet there, or
+    not as it was when it was bound.
+    """
+    entry, item = seen.entry, seen.bound
+    if entry is None or item is None or not makes_jobs(item):
+        return item
+    own = [job for job in seen.makers if owner_uid(job) == entry.uid]
+    if len(own) != 1:
+        return None
+    return own[0] if (entry.maker, entry.maker_generation) == (uid_of(own[0]), generation_of(own[0])) else None
+
+
+def unbound_maker(seen: Seen) -> KubeObject | None:
+    """The Job that a released object has made and that is not bound yet, once it makes pods: all of these are held."""
+    if seen.entry is None or seen.entry.maker or seen.bound is None or not makes_jobs(seen.bound):
+        return None
+    own = [job for job in seen.makers if owner_uid(job) == seen.entry.uid]
+    return own[0] if len(own) == 1 and not is_suspended(own[0]) and not is_deleting(own[0]) else None
 
 
 def settled(seen: Seen) -> bool:

@@ -26,7 +26,7 @@ def reported(site: Site, memory: Memory) -> Memory:
     health = health_of(site, memory, content)
     if now < due_at(site, memory, content, health):
         return memory
-    sender = Sender(site.region, site.incarnation, site.settings.workload_kinds)
+    sender = Sender(site.region, site.incarnation)
     try:
         outbox = sent(site.store, content, health, sender, memory.outbox, site.clock.now())
     except (Conflict, Transient, Refused) as error:

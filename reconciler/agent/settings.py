@@ -34,7 +34,6 @@ class Settings:
     """How long a released workload may have no pods until the cluster is asked why, and until it is asked again."""
     trouble_seconds: float = 300.0
     """How long a failed request is shown in the report's health."""
-    workload_kinds: tuple[str, ...] = ("job",)
     nodes: NodeRules = field(default_factory=NodeRules)
     boot: str = ""
     """Names the machine's boot, within which the monotonic clock counts on when the agent restarts; '' where it is not known."""

@@ -95,6 +95,6 @@ def stop_strays(seen: Seen) -> list[Stop]:
     found += [
         DeletePod(seen.key, ref_of(pod, _POD), None)
         for pod in seen.pods
-        if is_active(pod) and not is_deleting(pod) and (seen.entry is None or maker_uid(pod) != seen.entry.uid)
+        if is_active(pod) and not is_deleting(pod) and (seen.entry is None or maker_uid(pod) != seen.entry.pods_from)
     ]
     return found

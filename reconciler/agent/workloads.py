@@ -12,7 +12,7 @@ from typing import Final
 
 from reconciler.agent.pods import report_pod, short
 from reconciler.agent.queueing import is_enqueued, why_it_waits
-from reconciler.agent.reading import condition, is_held, is_true, moment, part, uid_of
+from reconciler.agent.reading import condition, is_complete, is_held, is_true, makes_jobs, moment, part, uid_of
 from reconciler.agent.seen import Seen, Standing, changed_since, standing, stopped
 from reconciler.model.report import PodReport, WorkloadReport, WorkloadState
 from reconciler.ports import KubeObject
@@ -47,12 +47,12 @@ def report_attempt(seen: Seen, *, is_left_over: bool, cause: Cause = NO_CAUSE) -
         state=state,
         stopped=stopped(seen),
         succeeded=_succeeded(seen, item),
-        failed=_failed(item) if state == "Ended" and item is not None else None,
+        failed=_failed(job_of(seen, item)) if state == "Ended" and item is not None else None,
         replaced=_replaced(seen),
         left_over=is_left_over,
         pods=pods,
         started_at=min(started, default=None),
-        ended_at=_ended_at(item, pods) if state == "Ended" else None,
+        ended_at=_ended_at(item and job_of(seen, item), pods) if state == "Ended" else None,
         log_tail=shortened_tail(cause.tail),
         waiting=short(cause.waiting or _waits_in_queue(seen, item)),
     )
@@ -102,8 +102,13 @@ def _replaced(seen: Seen) -> bool:
     return standing(seen) is Standing.RELEASED and changed_since(seen) and any(is_held(pod) for pod in seen.pods)
 
 
+def job_of(seen: Seen, item: KubeObject) -> KubeObject:
+    """The Job that tells how its pods ended, of what makes a Job; else the object itself."""
+    return seen.makers[0] if makes_jobs(item) and len(seen.makers) == 1 else item
+
+
 def _succeeded(seen: Seen, item: KubeObject | None) -> bool:
-    if item is not None and is_true(item, "Complete"):
+    if item is not None and is_complete(item):
         return True
     return seen.entry is not None and seen.entry.nodes > 0 and len(seen.entry.done) >= seen.entry.nodes
 

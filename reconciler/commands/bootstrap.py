@@ -27,13 +27,19 @@ _TAKEN: Final = frozenset({"default", "argocd", "flux-system", SENTINEL_NAMESPAC
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line says. None: by the region's file, by reconciler.yaml, or the default."""
+class Subject:
+    """Which region is meant, as the command line says. None: by the region's file, or by reconciler.yaml."""
 
     region: str
     repo: str
     engine: str | None = None
     store: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Subject):
+    """What the command line says. None: by the region's file, or the default."""
+
     image: str | None = None
     namespaces: Sequence[str] = ()
     public: bool = False
@@ -51,7 +57,12 @@ class Declared:
 
 def bootstrap(asked: Asked, out: Path | None) -> None:
     """Print the objects, or write them into a folder. Raises BadInput, Invalid, Refused and Transient."""
-    found = bootstrap_files(_wanted(asked))
+    with opened(asked.repo) as git:
+        said = declared(git, asked.region)
+    found = bootstrap_files(_wanted(asked, said))
+    note = image_note(asked, said.region)
+    if note:
+        screen.warn(note)
     if out is None:
         screen.say("---\n".join(found.values()).rstrip("\n"))
         return
@@ -97,9 +108,20 @@ def engine_of(asked: str | None, region: Region) -> Engine:
     raise BadInput(f"{region.name} is synced by {engine!r}, which needs no objects", "give --engine flux or --engine argocd")
 
 
-def _wanted(asked: Asked) -> Bootstrap:
-    with opened(asked.repo) as git:
-        said = declared(git, asked.region)
+def image_note(asked: Asked, region: Region) -> str:
+    """What somebody must do about the image before anything runs, where it is not wholly named; else ''."""
+    missing = [] if asked.image else ["--image (the agent)"]
+    if region.profile.stage_image is None:
+        missing.append(f"profile.stage_image of regions/{region.name}.yaml (the steps of jobs that bring data or checkpoints)")
+    if not missing:
+        return ""
+    return (
+        f"note: {STAGE_IMAGE} is used, which must exist where this region pulls images, for want of {' and '.join(missing)}; "
+        "build it from deploy/Containerfile, push it, and name it there"
+    )
+
+
+def _wanted(asked: Asked, said: Declared) -> Bootstrap:
     engine = engine_of(asked.engine, said.region)
     teams = tuple(sorted({*said.teams, *asked.namespaces}))
     for team in teams:

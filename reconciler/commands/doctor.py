@@ -23,12 +23,13 @@ from reconciler.adapters.server_time import ahead_of
 from reconciler.adapters.store_probe import probe
 from reconciler.app import open_store, store_address, without_credentials
 from reconciler.commands import screen
-from reconciler.commands.bootstrap import Declared, declared, engine_of
+from reconciler.commands.bootstrap import Declared, Subject, declared, engine_of
 from reconciler.commands.ends import AnswerIsNo, BadInput
 from reconciler.commands.engine_errors import of_errors
 from reconciler.commands.findings import Finding, Store, of_clocks, of_cluster, of_store
 from reconciler.commands.findings_argocd import of_argocd, of_project
 from reconciler.commands.findings_flux import of_flux
+from reconciler.commands.findings_kueue import of_queues
 from reconciler.commands.repository import opened
 from reconciler.model.policy import Settings
 from reconciler.model.region import StoreAddress
@@ -43,13 +44,9 @@ VOLCANO: Final = (("scheduling.volcano.sh", "podgroups"),)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line says."""
+class Asked(Subject):
+    """What the command line says. None: KUBECONFIG, or a pod's own account."""
 
-    region: str
-    repo: str
-    engine: str | None = None
-    store: str | None = None
     kubeconfig: Path | None = None
     context: str | None = None
 
@@ -132,6 +129,7 @@ def _judged(engine: Engine, seen: ClusterSeen, said: Declared, repo: str, apply:
         yield from of_project(seen.objects["AppProject"], (SENTINEL_NAMESPACE, *said.teams), apply, gangs=gangs)
     yield from of_errors(engine, seen.objects)
     yield from of_cluster(seen, said.region, said.teams, apply)
+    yield from of_queues(seen, said.region, said.teams)
 
 
 def _access(asked: Asked) -> Access:

@@ -1,16 +1,15 @@
 """What is wrong with a region's cluster, the store and the clocks, judged from what was read. Pure.
 
-Decides what counts as wrong, why that matters, and how it is mended; the sync engines have modules of their own. What could not
-be read is a finding as well: nobody is told that all is well by a look that saw half of it.
+Decides what counts as wrong, why that matters, and how it is mended; sync engines and queues have modules of their own. What
+could not be read is a finding as well: nobody is told that all is well by a look that saw half of it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from reconciler.adapters.kube.doctor import ClusterSeen, Kueue
+from reconciler.adapters.kube.doctor import ClusterSeen
 from reconciler.adapters.kube.engines import Missing
-from reconciler.model import names
 from reconciler.model.region import Region
 
 MOST_SECONDS: Final = 10.0
@@ -45,8 +44,6 @@ def of_cluster(seen: ClusterSeen, region: Region, teams: Sequence[str], apply: s
     yield from _of_kinds(seen, region)
     yield from _of_rights(seen, apply)
     yield from _of_agent(seen, apply)
-    if seen.kueue is not None:
-        yield from _of_kueue(seen.kueue, region)
     for what, why in sorted(seen.unread.items()):
         yield Finding(
             "NotSeen",
@@ -90,7 +87,7 @@ def _of_namespaces(seen: ClusterSeen, teams: Sequence[str], apply: str) -> Itera
     if gone:
         yield Finding(
             "NamespacesMissing",
-            f"there is no namespace for {_listed(gone)}",
+            f"there is no namespace for {listed(gone)}",
             "No job of such a team is placed here.",
             apply,
         )
@@ -115,7 +112,7 @@ def _of_rights(seen: ClusterSeen, apply: str) -> Iterable[Finding]:
         if rights:
             yield Finding(
                 "RightsMissing",
-                f"{user} may not {_listed([str(right) for right in rights])}",
+                f"{user} may not {listed([str(right) for right in rights])}",
                 "What it may not do stays undone: jobs are not started, not stopped, or not seen.",
                 apply,
             )
@@ -131,61 +128,19 @@ def _of_agent(seen: ClusterSeen, apply: str) -> Iterable[Finding]:
         yield Finding(
             "AgentNotReady",
             f"no pod of Deployment {name} in {namespace} is ready",
-            "After `self_fence` without a renewal of its lease, the region's jobs are given to others.",
+            "Nothing is started, stopped or reported here, and the region's jobs are not given to others.",
             f"kubectl describe pods -n {namespace} -l app.kubernetes.io/component=agent",
         )
     elif int((seen.agent.get("spec") or {}).get("replicas") or 1) < 2:
         yield Finding(
             "AgentAlone",
-            f"Deployment {name} in {namespace} has one replica",
-            "Where its node dies, nothing stops the region's jobs before others take them over, unless they have a deadline.",
+            f"Deployment {name} in {namespace} has one replica of the agent",
+            "Where its node dies, minutes go by until it is made anew; nothing is started, stopped or reported here meanwhile.",
             f"kubectl scale deployment {name} -n {namespace} --replicas=2",
         )
 
 
-def _of_kueue(kueue: Kueue, region: Region) -> Iterable[Finding]:
-    ours = {one["metadata"]["name"] for one in kueue.checks if _controller(one).startswith(f"{names.PREFIX}/")}
-    local = {one["metadata"]["name"]: str((one.get("spec") or {}).get("clusterQueue")) for one in kueue.local_queues}
-    cluster = {one["metadata"]["name"]: one for one in kueue.cluster_queues}
-    for queue in sorted({*region.profile.queues.values()}):
-        behind = cluster.get(local.get(queue, ""))
-        if behind is None:
-            yield Finding(
-                "QueueMissing",
-                f"Kueue has no queue {queue} that leads to a ClusterQueue",
-                "Jobs of that queue would never be admitted.",
-                f"create LocalQueue {queue} in each team's namespace, or correct `profile.queues` in regions/{region.name}.yaml",
-            )
-        elif not ours & _checks_of(behind):
-            yield Finding(
-                "QueueWithoutGrantCheck",
-                f"ClusterQueue {behind['metadata']['name']} has no AdmissionCheck of {names.PREFIX}",
-                "Kueue would start a job as soon as there is quota, and start it again 40 ms after the agent has stopped it.",
-                _CHECK.format(name=behind["metadata"]["name"], prefix=names.PREFIX),
-            )
-
-
-_CHECK: Final = """\
-kubectl apply -f - <<'END'
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: AdmissionCheck
-metadata: {{name: reconciler-grant}}
-spec: {{controllerName: {prefix}/agent}}
-END
-kubectl patch clusterqueue {name} --type=merge \
--p '{{"spec":{{"admissionChecksStrategy":{{"admissionChecks":[{{"name":"reconciler-grant"}}]}}}}}}'"""
-
-
-def _controller(check: Mapping[str, Any]) -> str:
-    return str((check.get("spec") or {}).get("controllerName") or "")
-
-
-def _checks_of(queue: Mapping[str, Any]) -> set[str]:
-    spec = queue.get("spec") or {}
-    strategy = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks") or ()
-    return {str(one.get("name")) for one in strategy} | {str(name) for name in spec.get("admissionChecks") or ()}
-
-
-def _listed(words: Sequence[str], most: int = 6) -> str:
+def listed(words: Sequence[str], most: int = 6) -> str:
+    """The first of them, and how many more there are."""
     shown = ", ".join(words[:most])
     return shown if len(words) <= most else f"{shown} and {len(words) - most} more"

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from reconciler.adapters.kube.engines import Found, Missing
 from reconciler.commands.findings import Finding
-from reconciler.commands.findings_flux import same_repository
+from reconciler.commands.findings_engines import STANDSTILL, named, of_missing, of_readiness, same_repository
 from reconciler.commands.images import version_of
 from reconciler.model.names import region_branch
 
@@ -37,14 +37,12 @@ _HELD_UP: Final = "One bad file would hold up the commits after it, by minutes, 
 def of_argocd(seen: Mapping[str, Found], controller: Found, region: str, repo: str, apply: str) -> Iterable[Finding]:
     """Findings of Argo CD's objects. `repo`: the repository's URL without credentials; `apply`: the command that sets all up."""
     yield from _of_controller(controller)
-    for found in seen.values():
-        if isinstance(found, Missing) and found.words:
-            yield Finding("EngineObjectMissing", found.words, "Nothing is applied here without it.", apply)
+    yield from of_missing(seen, apply)
     application = seen["Application"]
     if not isinstance(application, Missing):
         for finding in (*_of_source(application, region, repo), *_of_policy(application)):
             code, what, why = finding
-            yield Finding(code, f"{_named(application)} {what}", why, apply)
+            yield Finding(code, f"{named(application)} {what}", why, apply)
         yield from _of_finalizers(application)
 
 
@@ -58,7 +56,7 @@ def of_project(project: Found, places: Sequence[str], apply: str, *, gangs: bool
     if outside:
         yield Finding(
             "ProjectTooNarrow",
-            f"{_named(project)} does not allow the namespaces {', '.join(outside)}",
+            f"{named(project)} does not allow the namespaces {', '.join(outside)}",
             "One manifest for a namespace that is not allowed stops the whole sync.",
             apply,
         )
@@ -68,7 +66,7 @@ def of_project(project: Found, places: Sequence[str], apply: str, *, gangs: bool
     if kinds:
         yield Finding(
             "ProjectTooNarrow",
-            f"{_named(project)} does not allow {', '.join(kinds)}",
+            f"{named(project)} does not allow {', '.join(kinds)}",
             "One object of a kind that is not allowed stops the whole sync.",
             apply,
         )
@@ -89,14 +87,7 @@ def _of_controller(controller: Found) -> Iterable[Finding]:
             "Before 3.2 it knows no `retry.refresh`: a sync that fails goes on with the commit that failed.",
             f"update Argo CD to {FLOOR} or newer",
         )
-    if not (controller.get("status") or {}).get("readyReplicas"):
-        metadata = controller["metadata"]
-        yield Finding(
-            "EngineDown",
-            f"no pod of {metadata['name']} in {metadata['namespace']} is ready",
-            "Nothing new comes in, and nothing that ended goes.",
-            f"kubectl describe pods -n {metadata['namespace']} -l app.kubernetes.io/name={metadata['name']}",
-        )
+    yield from of_readiness(controller, "app.kubernetes.io/name")
 
 
 _Bare = tuple[str, str, str]
@@ -127,7 +118,7 @@ def _of_policy(application: Mapping[str, Any]) -> Iterable[_Bare]:
     policy = spec.get("syncPolicy") or {}
     automated = policy.get("automated")
     if automated is None or automated.get("enabled") is False:
-        yield "EngineSuspended", "does not sync by itself", "Nothing new comes in, and nothing that ended goes."
+        yield "EngineSuspended", "does not sync by itself", STANDSTILL
     elif not automated.get("prune"):
         yield "PruneOff", "does not prune", "A job is taken away by taking its file away; without pruning it would stay for ever."
     if (automated or {}).get("selfHeal"):
@@ -168,12 +159,8 @@ def _of_finalizers(application: Mapping[str, Any]) -> Iterable[Finding]:
     if cascading:
         yield Finding(
             "DeletionKillsJobs",
-            f"{_named(application)} has the finalizer {cascading[0]}",
+            f"{named(application)} has the finalizer {cascading[0]}",
             "Deleting the Application would delete all jobs that run.",
             f"kubectl patch application {metadata['name']} -n {metadata['namespace']} --type=merge "
             """-p '{"metadata":{"finalizers":null}}'""",
         )
-
-
-def _named(found: Mapping[str, Any]) -> str:
-    return f"{found['kind']} {found['metadata']['name']} in {found['metadata']['namespace']}"

@@ -12,6 +12,7 @@ from packaging.version import Version
 
 from reconciler.adapters.kube.engines import Found, Missing
 from reconciler.commands.findings import Finding
+from reconciler.commands.findings_engines import STANDSTILL, named, of_missing, of_readiness, same_repository
 from reconciler.commands.images import version_of
 from reconciler.model.names import region_branch
 
@@ -45,17 +46,15 @@ _SETTINGS: Final = (
         "DeletionKillsJobs",
         "Deleting the Kustomization would delete all jobs that run.",
     ),
-    Setting("suspend", False, False, "EngineSuspended", "Nothing new comes in, and nothing that ended goes."),
+    Setting("suspend", False, False, "EngineSuspended", STANDSTILL),
 )
 
 
 def of_flux(seen: Mapping[str, Found], controller: Found, region: str, repo: str, apply: str) -> Iterable[Finding]:
     """Findings of Flux's objects. `repo`: the repository's URL without credentials; `apply`: the command that sets all up."""
     yield from _of_controller(controller)
+    yield from of_missing(seen, apply)
     source, kustomization = seen["GitRepository"], seen["Kustomization"]
-    for found in (source, kustomization):
-        if isinstance(found, Missing) and found.words:
-            yield Finding("EngineObjectMissing", found.words, "Nothing is applied here without it.", apply)
     if not isinstance(source, Missing):
         yield from _of_source(source, region, repo)
     if not isinstance(kustomization, Missing):
@@ -65,7 +64,6 @@ def of_flux(seen: Mapping[str, Found], controller: Found, region: str, repo: str
 def _of_controller(controller: Found) -> Iterable[Finding]:
     if isinstance(controller, Missing):
         return  # it may run elsewhere, or under another name; its objects tell whether it works
-    metadata = controller["metadata"]
     version = version_of(controller)
     update = f"update Flux to 2.8.7 or newer (kustomize-controller {FLOOR})"
     if version is not None and _BUG <= version < FLOOR:
@@ -78,14 +76,7 @@ def _of_controller(controller: Found) -> Iterable[Finding]:
         )
     elif version is not None and version < _BUG:
         yield Finding("EngineTooOld", f"kustomize-controller is {version}", f"Only {FLOOR} and newer are tried.", update)
-    if not (controller.get("status") or {}).get("readyReplicas"):
-        namespace, name = metadata["namespace"], metadata["name"]
-        yield Finding(
-            "EngineDown",
-            f"no pod of {name} in {namespace} is ready",
-            "Nothing new comes in, and nothing that ended goes.",
-            f"kubectl describe pods -n {namespace} -l app={name}",
-        )
+    yield from of_readiness(controller, "app")
 
 
 def _of_source(source: Mapping[str, Any], region: str, repo: str) -> Iterable[Finding]:
@@ -96,22 +87,22 @@ def _of_source(source: Mapping[str, Any], region: str, repo: str) -> Iterable[Fi
         said = ", ".join(f"{name} {value}" for name, value in sorted(ref.items())) or "the default branch"
         yield Finding(
             "WrongBranch",
-            f"{_named(source)} follows {said}",
+            f"{named(source)} follows {said}",
             f"The region's manifests are on {branch}.",
             _patch(source, {"ref": {"branch": branch, **dict.fromkeys(others)}}),
         )
     if not same_repository(str(spec.get("url") or ""), repo):
         yield Finding(
             "WrongRepository",
-            f"{_named(source)} reads {spec.get('url')}",
+            f"{named(source)} reads {spec.get('url')}",
             f"The hub writes to {repo}.",
             _patch(source, {"url": repo}),
         )
     if spec.get("suspend"):
         yield Finding(
             "EngineSuspended",
-            f"{_named(source)} is suspended",
-            "Nothing new comes in, and nothing that ended goes.",
+            f"{named(source)} is suspended",
+            STANDSTILL,
             _patch(source, {"suspend": False}),
         )
 
@@ -121,12 +112,12 @@ def _of_kustomization(found: Mapping[str, Any]) -> Iterable[Finding]:
     for setting in _SETTINGS:
         value = spec.get(setting.name, setting.default)
         if value != setting.wanted:
-            what = f"{_named(found)} has {setting.name}: {json.dumps(value)}"
+            what = f"{named(found)} has {setting.name}: {json.dumps(value)}"
             yield Finding(setting.code, what, setting.why, _patch(found, {setting.name: setting.wanted}))
     if str(spec.get("path") or "").removeprefix("./").strip("/") != "manifests":
         yield Finding(
             "WrongPath",
-            f"{_named(found)} has path: {json.dumps(spec.get('path'))}",
+            f"{named(found)} has path: {json.dumps(spec.get('path'))}",
             "The manifests are in ./manifests; other files of the branch are none.",
             _patch(found, {"path": "./manifests"}),
         )
@@ -138,7 +129,7 @@ def _of_kustomization(found: Mapping[str, Any]) -> Iterable[Finding]:
     if not spec.get("serviceAccountName"):
         yield Finding(
             "ApplierTooMighty",
-            f"{_named(found)} has no serviceAccountName",
+            f"{named(found)} has no serviceAccountName",
             "Whoever can write to the branch could then write anything into the cluster.",
             _patch(found, {"serviceAccountName": "gpu-reconciler-applier"}),
         )
@@ -147,20 +138,7 @@ def _of_kustomization(found: Mapping[str, Any]) -> Iterable[Finding]:
 def _unwanted(found: Mapping[str, Any], fields: Sequence[str], code: str, why: str) -> Iterable[Finding]:
     there = [name for name in fields if (found.get("spec") or {}).get(name)]
     if there:
-        yield Finding(code, f"{_named(found)} has {', '.join(there)}", why, _patch(found, dict.fromkeys(there)))
-
-
-def same_repository(one: str, other: str) -> bool:
-    """Whether two URLs mean one repository, as far as their spelling tells."""
-    return _plain(one) == _plain(other)
-
-
-def _plain(url: str) -> str:
-    return url.rstrip("/").removesuffix(".git").lower()
-
-
-def _named(found: Mapping[str, Any]) -> str:
-    return f"{found['kind']} {found['metadata']['name']} in {found['metadata']['namespace']}"
+        yield Finding(code, f"{named(found)} has {', '.join(there)}", why, _patch(found, dict.fromkeys(there)))
 
 
 def _patch(found: Mapping[str, Any], spec: Mapping[str, Any]) -> str:

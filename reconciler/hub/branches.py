@@ -12,7 +12,8 @@ from reconciler.hub.world import Outcome
 from reconciler.model.names import placement_path, proposal_branch, region_branch
 from reconciler.model.record import Phase
 from reconciler.model.region import Region
-from reconciler.ports import CommitWords, GitRepository, Moved, RefUpdate
+from reconciler.ports import CommitWords, GitRepository, RefUpdate
+from reconciler.receiver_port import Moved
 from reconciler.rendering.branch import METADATA_PATH, README_PATH, hydrator_metadata, region_readme, sentinel
 from reconciler.rendering.records import PLACEMENTS_README, placement_file
 

@@ -21,6 +21,8 @@ from reconciler.ports import Clock, Refused, Transient
 
 BACK_OFF_SECONDS = (5.0, 15.0, 60.0, 300.0)
 """Waits after looks that failed in a row; the last one repeats."""
+UPKEEP_SECONDS = 3600.0
+"""Between two packings of the clone, if anything was looked at meanwhile."""
 BREATH_SECONDS = 1.0
 """Between two looks: deliveries come in bunches."""
 NAMES_AGAIN_SECONDS = (5.0, 30.0, 300.0)
@@ -37,10 +39,11 @@ class ForgeLoop:
         self, board: Board, git: PullRepository, documents: Documents, open_forge: Callable[[ForgeAddress], Forge], clock: Clock
     ) -> None:
         self._board = board
+        self._git = git
         self._open = open_forge
         self._clock = clock
         self._proposals = Proposals(git, documents)
-        self._checks = Checks(git, documents)
+        self._checks = Checks(git, documents, clock)
         self._log = structlog.get_logger("forge")
         self._forge: tuple[ForgeAddress, Forge] | None = None
         self._address: ForgeAddress | None = None
@@ -48,6 +51,7 @@ class ForgeLoop:
         self._not_before = 0.0
         self._at_latest = 0.0
         self._failures = 0
+        self._kept_up = clock.monotonic()
         self._asked: dict[str, int] = {}
         """Attempt → how often it was asked in vain who approved it."""
         self._changed = threading.Condition()
@@ -84,6 +88,7 @@ class ForgeLoop:
                 self._changed.wait_for(lambda: self._due, wait)
                 self._due = False
                 if self._ends:
+                    self._hang_up()
                     return
             wait = self.turn()
 
@@ -92,7 +97,8 @@ class ForgeLoop:
         view, now = self._board.view, self._clock.monotonic()
         address = view.world.sources.fleet.settings.forge if view is not None else None
         if view is None or address is None:
-            self._done = self._forge = None
+            self._done = None
+            self._hang_up()
             self._board.say(Heard())
             return LONG
         if self._address != address:  # the waits were another forge's
@@ -106,6 +112,19 @@ class ForgeLoop:
         except Exception as error:  # noqa: BLE001 - a bug must end the look, not the loop: the next one reads everything anew
             self._log.exception("look failed")
             return self._failed(error)
+        finally:
+            self._keep_up()
+
+    def _keep_up(self) -> None:
+        """Pack what pull requests have brought: only this thread uses that clone."""
+        now = self._clock.monotonic()
+        if now - self._kept_up < UPKEEP_SECONDS:
+            return
+        self._kept_up = now
+        try:
+            self._git.maintain()
+        except (Transient, Refused) as error:
+            self._log.warning("maintenance of the clone failed", what=str(error))
 
     def _look(self, view: View, address: ForgeAddress) -> float:
         began, now = self._clock.monotonic(), self._clock.now()
@@ -120,7 +139,7 @@ class ForgeLoop:
             opened = forge.open_pulls()
             answered = self._proposals.act(forge, facts, opened, view)
             self._say(answered, answered.troubles)  # a person's no is not to wait for the plans of others
-            checked = self._checks.act(forge, opened, view, now)
+            checked = self._checks.act(forge, opened.those, view, now)
         except BaseException:
             self._told = True
             raise
@@ -148,16 +167,22 @@ class ForgeLoop:
         facts = self._proposals.facts(view, now)
         self._asked = {attempt: count for attempt, count in self._asked.items() if attempt in facts.unnamed}
         spent = {attempt for attempt, count in self._asked.items() if count > len(NAMES_AGAIN_SECONDS)}
-        return Facts(facts.wanted, {name: when for name, when in facts.unnamed.items() if name not in spent})
+        return Facts(facts.wanted, {name: each for name, each in facts.unnamed.items() if name not in spent})
 
     def _forge_at(self, address: ForgeAddress) -> Forge:
         if self._forge is None or self._forge[0] != address:
+            self._hang_up()
             self._forge = (address, self._open(address))
         return self._forge[1]
 
+    def _hang_up(self) -> None:
+        if self._forge is not None:
+            self._forge[1].hang_up()
+        self._forge = None
+
     def _say(self, answered: Answered, troubles: tuple[str, ...]) -> None:
-        words = "; ".join(list(dict.fromkeys(troubles))[:MOST_TOLD])
-        told = (_trouble("ForgeRefused", words),) if words else ()
+        said = {"ForgeSuspicious": answered.doubt, "ForgeRefused": "; ".join(list(dict.fromkeys(troubles))[:MOST_TOLD])}
+        told = tuple(_trouble(code, words) for code, words in said.items() if words)
         self._board.say(Heard(answered.declined, answered.approved, told))
 
     def _failed(self, error: Exception) -> float:

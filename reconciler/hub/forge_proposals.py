@@ -5,14 +5,14 @@ here that cannot be found again in Git or on the forge. A step that fails is tol
 next look.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from reconciler.forge_port import Forge, Pull, PullRepository
+from reconciler.forge_port import Forge, PullRepository, Pulls
 from reconciler.hub.forge_board import Approval, View
-from reconciler.hub.pull_steps import CLOCKS_DIFFER, Steps, approved_pulls, is_ours, steps, unnamed
+from reconciler.hub.pull_steps import CLOCKS_DIFFER, Steps, Unnamed, approved_pulls, is_accident, is_ours, steps, unnamed
 from reconciler.hub.pull_text import Wanted, wanted_pull
 from reconciler.hub.sources import Documents
 from reconciler.model.attempt import State
@@ -28,7 +28,7 @@ class Facts:
     """What a look is for: a look is due when it changes."""
 
     wanted: tuple[Wanted, ...]
-    unnamed: Mapping[str, datetime]
+    unnamed: Mapping[str, Unnamed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Answered:
     declined: frozenset[str]
     approved: Mapping[str, Approval]
     troubles: tuple[str, ...]
+    doubt: str = ""
+    """Why those that were closed are not read as a no."""
 
 
 @dataclass(slots=True)
@@ -47,6 +49,8 @@ class Proposals:
     git: PullRepository
     documents: Documents
     _read: dict[str, tuple[str, Placement | None]] = field(default_factory=dict)
+    _declined: frozenset[str] = frozenset()
+    """Attempts that were found closed before, and believed to be."""
     _names: dict[int, Approval] = field(default_factory=dict)
     """By pull request: what is merged stays so."""
 
@@ -80,24 +84,36 @@ class Proposals:
             return None
         return said if (said.team, said.job_id) == key else None
 
-    def act(self, forge: Forge, facts: Facts, opened: Sequence[Pull], view: View) -> Answered:
+    def act(self, forge: Forge, facts: Facts, opened: Pulls, view: View) -> Answered:
         """Bring the forge to what is wanted. Raises Transient: then nothing is known of the rest."""
         into = view.git.branches.placements
-        open_ones = {pull.head for pull in opened if is_ours(pull, into)}
-        asked = [each.decided_at for each in facts.wanted if each.branch not in open_ones] + list(facts.unnamed.values())
-        ended = forge.ended_pulls(into, min(asked) - CLOCKS_DIFFER) if asked else ()
-        todo = steps(facts.wanted, opened, ended, into)
+        open_ones = {pull.head for pull in opened.those if is_ours(pull, into)}
+        asked = [each.decided_at for each in facts.wanted if each.branch not in open_ones]
+        asked += [each.decided_at for each in facts.unnamed.values()]
+        ended = forge.ended_pulls(into, min(asked) - CLOCKS_DIFFER) if asked else Pulls(())
+        todo = steps(facts.wanted, opened.those, ended, into)
+        doubt = self._believe(todo, sum(each.branch in open_ones for each in facts.wanted), into)
         troubles = [trouble for act in _acts(forge, todo, into) if (trouble := _tried(act)) is not None]
-        approved, unasked = self._approvals(forge, facts.unnamed, approved_pulls(ended, into))
-        return Answered(frozenset(todo.declined), approved, (*troubles, *unasked))
+        approved, unasked = self._approvals(forge, approved_pulls(ended.those, facts.unnamed, into))
+        return Answered(self._declined, approved, (*_too_many(opened, todo), *troubles, *unasked), doubt)
 
-    def _approvals(
-        self, forge: Forge, missing: Iterable[str], merged: Mapping[str, int]
-    ) -> tuple[dict[str, Approval], tuple[str, ...]]:
+    def _believe(self, todo: Steps, still_open: int, into: str) -> str:
+        """Take those that were closed for a no; if they are too many at once, why they are not."""
+        news = todo.declined.keys() - self._declined
+        if not is_accident(len(news), still_open):
+            self._declined = frozenset(todo.declined)
+            return ""
+        self._declined = self._declined & todo.declined.keys()
+        return (
+            f"{len(news)} of {len(news) + still_open} pull requests of proposals were closed at once, which is taken for an "
+            f"accident and not for a no (a forge closes them all when `{into}` is deleted); restore `{into}` if it is gone, and "
+            "open them again; where a no is meant, delete their branches, or close a few of them at a time"
+        )
+
+    def _approvals(self, forge: Forge, merged: Mapping[str, int]) -> tuple[dict[str, Approval], tuple[str, ...]]:
         found: dict[str, Approval] = {}
         troubles: list[str] = []
-        for attempt in sorted(set(missing) & merged.keys()):
-            number = merged[attempt]
+        for attempt, number in sorted(merged.items()):
             try:
                 found[attempt] = self._names.get(number) or self._names.setdefault(number, _approval(forge, number))
             except Refused as error:
@@ -113,6 +129,16 @@ def _approval(forge: Forge, number: int) -> Approval:
     said = forge.consent(number)
     names = dict.fromkeys((*said.approved_by, *([said.merged_by] if said.merged_by is not None else [])))
     return Approval(tuple(name[:100] for name in names if name.isprintable()), number)
+
+
+def _too_many(opened: Pulls, todo: Steps) -> Iterable[str]:
+    if not opened.complete:
+        yield f"more than {len(opened.those)} pull requests are open, and the newest are not looked at; close some"
+    if todo.unsure:
+        yield (
+            f"{len(todo.unsure)} proposals get no pull request: too many have ended since they were decided to tell whether they "
+            "had one; merge or delete their branches"
+        )
 
 
 def _acts(forge: Forge, todo: Steps, into: str) -> Iterable[Callable[[], object]]:

@@ -16,7 +16,8 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from reconciler.hub.cycle import Hub
 from reconciler.hub.ledger import Corrupt
 from reconciler.hub.results import Ended, Result
-from reconciler.ports import Clock, Conflict, Receivers, Refused, Transient
+from reconciler.ports import Clock, Conflict, Refused, Transient
+from reconciler.receiver_port import Receivers
 
 BACK_OFF_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Waits after cycles that failed in a row; the last one repeats."""

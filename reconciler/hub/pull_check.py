@@ -4,7 +4,9 @@ Decides by asking the hub's own decisions twice (whatif.py), for main as it is a
 same time over the same reports; the difference is the pull request's.
 """
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -23,6 +25,8 @@ from reconciler.planning.ordering import Order
 
 LATER: Final = timedelta(minutes=1)
 """A start that moves by less than this is the same start."""
+MOST_NAMED: Final = 5
+"""Jobs of the pull request that are named for one that comes behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +40,24 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
+class Behind:
+    """Jobs of the pull request that come before another one in the queue, and did not: the first of them, and how many."""
+
+    named: tuple[JobKey, ...] = ()
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Longer:
     """A job that it does not touch and that would be worse off."""
 
     key: JobKey
     before: Imagined
     after: Imagined
-    behind: tuple[JobKey, ...] = ()
-    """Jobs of the pull request that come before it in the queue, and did not."""
+    behind: Behind
+
+
+_NOBODY: Final = Behind()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +94,18 @@ def check(view: View, merge: Merged, sources: Sources, before: WhatIf, now: date
     known = set(old.problems)
     paths = {printable(path) for path in merge.changed}
     problems = [problem for problem in sources.problems if problem not in known or problem.path in paths]
-    refused = {problem for problem in problems if _refuses(problem, sources, merge)}
+    conflicting = frozenset(path for both in sources.conflicts.values() for path in both)
+    refused = {problem for problem in problems if problem.path in conflicting or _refuses(problem, sources, merge)}
     after = imagined(view, sources, now)
     touched = tuple(_changed(old, sources, after))
     keys = {each.key for each in touched}
+    behind = overtaken(_queue(old, before), _queue(sources, after), keys)
     return Check(
         errors=tuple(problem for problem in problems if problem in refused),
         remarks=tuple(problem for problem in problems if problem not in refused),
         conflicts=tuple(map(printable, merge.conflicts)),
         changed=touched,
-        longer=tuple(_longer(before.jobs, after.jobs, _overtaken(old, before, sources, after, keys))),
+        longer=tuple(_longer(before.jobs, after.jobs, behind, keys)),
         declarations=tuple(sorted(printable(path) for path in merge.changed if not path.startswith("jobs/"))),
         doubt=after.doubt,
         now=now,
@@ -98,8 +114,7 @@ def check(view: View, merge: Merged, sources: Sources, before: WhatIf, now: date
 
 def _refuses(problem: Problem, sources: Sources, merge: Merged) -> bool:
     """Whether the file that has it is not taken as it is; others are only told of."""
-    conflicting = (path for paths in sources.conflicts.values() for path in paths)
-    if problem.path in sources.broken or problem.path in conflicting:
+    if problem.path in sources.broken:
         return True
     entry = merge.entries.get(problem.path)
     place = place_of(problem.path, entry) if entry is not None else None
@@ -120,32 +135,44 @@ def _changed(old: Sources, new: Sources, after: WhatIf) -> Iterator[Changed]:
 
 
 def _longer(
-    before: Mapping[JobKey, Imagined], after: Mapping[JobKey, Imagined], behind: Mapping[JobKey, tuple[JobKey, ...]]
+    before: Mapping[JobKey, Imagined],
+    after: Mapping[JobKey, Imagined],
+    behind: Mapping[JobKey, Behind],
+    touched: AbstractSet[JobKey],
 ) -> Iterator[Longer]:
-    for key, others in sorted(behind.items()):
-        if others or _is_worse(before[key], after[key]):
+    for key in sorted(before.keys() & after.keys() - touched):
+        others = behind.get(key, _NOBODY)
+        if others.count or _is_worse(before[key], after[key]):
             yield Longer(key, before[key], after[key], others)
 
 
-def _overtaken(
-    old: Sources, before: WhatIf, new: Sources, after: WhatIf, touched: set[JobKey]
-) -> dict[JobKey, tuple[JobKey, ...]]:
-    """Each job that is not touched → the touched ones that come before it in the queue only with the pull request."""
-    first, then = _ahead(old, before, touched), _ahead(new, after, touched)
-    both = before.jobs.keys() & after.jobs.keys() - touched
-    return {key: tuple(each for each in then.get(key, ()) if each not in first.get(key, ())) for key in both}
+def overtaken(first: Sequence[JobKey], then: Sequence[JobKey], touched: AbstractSet[JobKey]) -> dict[JobKey, Behind]:
+    """Each job that is not touched → the touched ones that are before it in the queue `then`, and were not in `first`.
+
+    Only jobs that somebody has passed are in the answer.
+    """
+    was = {key: place for place, key in enumerate(first)}
+    nowhere = len(first)
+    passed: list[tuple[int, int]] = []
+    """Of the touched ones so far: the place in `first`, and the place in `then` from the end. Sorted: those that one job was not
+    behind before are the end of the list, and the first of them in `then` its very end where they are new."""
+    found: dict[JobKey, Behind] = {}
+    for place, key in enumerate(then):
+        if key in touched:
+            insort(passed, (was.get(key, nowhere), -place))
+            continue
+        begin = bisect_right(passed, (was[key], len(then))) if key in was else 0
+        if begin < len(passed):
+            nearest = sorted(-at for _, at in passed[max(begin, len(passed) - MOST_NAMED) :])
+            found[key] = Behind(tuple(then[at] for at in nearest), len(passed) - begin)
+    return found
 
 
-def _ahead(sources: Sources, said: WhatIf, touched: set[JobKey]) -> dict[JobKey, tuple[JobKey, ...]]:
-    """Each job that waits → the touched ones that come before it in the queue."""
+def _queue(sources: Sources, said: WhatIf) -> list[JobKey]:
+    """The jobs that wait, in the order of the queue."""
     index = Index()
     index.update({key: each.after for key, each in said.jobs.items()}, sources.fleet.policy)
-    passed: tuple[JobKey, ...] = ()
-    found: dict[JobKey, tuple[JobKey, ...]] = {}
-    for job in Order(index.pending.values(), index.used_gpus, sources.fleet.teams):
-        found[job.key] = passed
-        passed = (*passed, job.key) if job.key in touched else passed
-    return found
+    return [job.key for job in Order(index.pending.values(), index.used_gpus, sources.fleet.teams)]
 
 
 def _is_worse(before: Imagined, after: Imagined) -> bool:

@@ -19,7 +19,6 @@ from reconciler.model.problem import Problem
 MARKER: Final = "<!-- gpu-reconciler:check -->"
 NOTHING_TOUCHED: Final = "no file of jobs, regions or rules is touched"
 MOST_ROWS: Final = 50
-MOST_NAMED: Final = 5
 JOB_HEADERS: Final = ("job", "file", "what would happen", "start (UTC)", "price", "to move", "why")
 LATER_HEADERS: Final = ("job", "now", "with this pull request")
 
@@ -117,8 +116,8 @@ def outcome(job: Imagined) -> str:
 
 
 def _later(each: Longer) -> tuple[str, ...]:
-    others = [code(str(key)) for key in each.behind[:MOST_NAMED]]
-    more = f" and {len(each.behind) - MOST_NAMED} more" if len(each.behind) > MOST_NAMED else ""
+    others = [code(str(key)) for key in each.behind.named]
+    more = f" and {each.behind.count - len(others)} more" if each.behind.count > len(others) else ""
     behind = f"; behind {', '.join(others)}{more}" if others else ""
     return (code(str(each.key)), _start(each.before), f"{_start(each.after)}{behind}")
 

@@ -18,6 +18,8 @@ _JOINT: Final = "\u200b"
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#!|~$&^])")
 _CALLS: Final = re.compile(r"([@#!$%&~^])(?=\S)")
 _ADDRESSES: Final = re.compile(r"(?i)(https?|ftp|mailto|www)(?=[:.])")
+_TALLIES: Final = re.compile(r"(?i)\bGH-(?=\d)|\b(?=\d*[a-f])[0-9a-f]{6}(?=[0-9a-f]{1,58}\b)")
+"""What forges take for an issue or for a commit of theirs."""
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -30,7 +32,8 @@ def one_line(text: str, most: int = MOST) -> str:
 
 def words(text: str, most: int = MOST) -> str:
     """The text as plain words of a sentence or a cell."""
-    parted = _ADDRESSES.sub(rf"\1{_JOINT}", _CALLS.sub(rf"\1{_JOINT}", one_line(text, most)))
+    line = _TALLIES.sub(rf"\g<0>{_JOINT}", one_line(text, most))
+    parted = _ADDRESSES.sub(rf"\1{_JOINT}", _CALLS.sub(rf"\1{_JOINT}", line))
     return _SPECIAL.sub(r"\\\1", parted)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from reconciler.ports import Moved
+from reconciler.receiver_port import Moved
 
 
 class Ended(Enum):

@@ -17,6 +17,13 @@ ANNOTATION_JOB_ID = f"{PREFIX}/job-id"
 ANNOTATION_QUEUE = f"{PREFIX}/queue"
 """The region's queue, for the agent: it sets the queue's label at the grant; in the file that label would hold quota."""
 
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""Kueue's: the LocalQueue that an object waits in."""
+GRANT_CHECK = "reconciler-grant"
+"""The AdmissionCheck by which a region's ClusterQueues wait for our grants."""
+GRANT_CONTROLLER = f"{PREFIX}/agent"
+"""What that check's `spec.controllerName` must be, so that the agent answers for it."""
+
 ATTEMPT_LIMIT = 52
 """Room for `-<index>-<5 random>` within the 63 characters of a pod's host name (kubernetes/kubernetes#50850)."""
 

@@ -83,11 +83,6 @@ def agent_rights() -> str:
     return place.joinpath("agent", "rbac.yaml").read_text(encoding="utf-8")
 
 
-def agent_deployment(wanted: Bootstrap) -> str:
-    """The agent's Deployment alone."""
-    return _fill(_DEPLOYMENT, _values(wanted))
-
-
 def _values(wanted: Bootstrap) -> dict[str, Any]:
     names_ = wanted.engine_names
     return {

@@ -111,7 +111,7 @@ def _as_job(one: Object) -> Object:
 def _attempt(found: Sequence[Object]) -> Iterator[str]:
     kinds = [one["kind"] for one in found]
     if kinds[0] not in _WORKLOADS or len(set(kinds)) < len(kinds) or set(_WORKLOADS) <= set(kinds):
-        yield f"a file holds one Job, or one JobSet, then at most one Service, ConfigMap and PodGroup, not {', '.join(kinds)}"
+        yield f"a file holds one JobSet or one Job, then at most one Service, ConfigMap and PodGroup, not {', '.join(kinds)}"
         return
     job = _as_job(found[0])
     for field, value in _OF_A_SET.items() if kinds[0] == "JobSet" else ():

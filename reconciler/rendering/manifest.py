@@ -104,11 +104,12 @@ def _printed(rendering: Rendering, values: Mapping[str, Any]) -> bytes:
 
 
 def _refuse(rendering: Rendering) -> None:
-    longest = len(f"{rendering.job_name}-{rendering.spec.nodes - 1}-12345")
-    if longest > _NAME_LIMIT:
+    excess = len(f"{rendering.job_name}-{rendering.spec.nodes - 1}-12345") - _NAME_LIMIT
+    if rendering.is_set and excess > 0:
+        room = len(names.stem_of(rendering.attempt) or rendering.attempt) - excess
         raise Unrenderable(
-            f"its pods' names would have {longest} letters of {_NAME_LIMIT}: a JobSet needs a job_id that is "
-            f"{longest - _NAME_LIMIT} shorter than {len(rendering.spec.job_id)}, or `workload: job`"
+            f"its pods' names would have more than {_NAME_LIMIT} letters: a JobSet of {rendering.spec.nodes} nodes "
+            f"needs a job_id of at most {room}, or `workload: job`"
         )
     wrong = [f"pod_overlay: {what}" for what in overlay_problems(rendering.spec, rendering.region)]
     for partial in rendering.regional_pods:

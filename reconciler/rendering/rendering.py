@@ -8,8 +8,8 @@ from reconciler.model.job_parts import JsonObject
 from reconciler.model.pods import wants_rdma
 from reconciler.model.region import Profile, Region, Spelling
 
-SET_JOB = "n"
-"""What a JobSet's one Job is called in it; short, for it stands in the names of its pods."""
+SET_JOB = "w"
+"""What a JobSet's one Job is called in it; short, for it stands in the names of its pods, and none that YAML reads as a flag."""
 _NOTHING = Spelling()
 
 

@@ -12,6 +12,8 @@ from reconciler.ports import PushOutcome, RefUpdate, Refused, Transient
 from tests.adapters.gitworld import DONE, RACED, WHEN, Branches, child, hide_own_settings, three_branches
 from tests.githttp import install_hook, run_git
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=[True, False], ids=["over HTTP", "by path"])
 def world(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Branches]:

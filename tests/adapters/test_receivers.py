@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.adapters.receivers import ReceiverCalls
+from reconciler.adapters.receivers import HOSTS, TROUBLE_SECONDS, ReceiverCalls, is_allowed
 from reconciler.model.region import Region
-from reconciler.ports import Moved
+from reconciler.receiver_port import Moved
 from tests.waiting import until
 
 SECRET, VARIABLE = "s3cret-of-eu", "RECONCILER_RECEIVER_EU"
@@ -150,3 +150,86 @@ def test_nobody_listening_is_a_trouble(receiver: Receiver) -> None:
     calls.tell([moved(receiver)])
     until(calls.troubles)
     assert receiver.url in calls.troubles()["eu"]
+
+
+ADDRESSES = {
+    "an empty label": "http://a..b/x",
+    "a label that is too long": f"http://{'a' * 70}.example.com/x",
+    "a port that is none": "http://example.com:port/x",
+    "half a bracket": "http://[::1/x",
+    "a query in the place of a path": "http://a..b?x",
+}
+
+
+@pytest.mark.parametrize("address", ADDRESSES.values(), ids=ADDRESSES.keys())
+@pytest.mark.parametrize("hosts", [{}, {HOSTS: "127.0.0.1"}], ids=["any host", "some hosts"])
+def test_an_address_that_is_none_is_its_regions_trouble_alone(receiver: Receiver, address: str, hosts: dict[str, str]) -> None:
+    calls = ReceiverCalls(REPO, {VARIABLE: SECRET, **hosts})
+    region = Region.model_validate({"name": "us", "receiver": {"url": address, "secret_env": VARIABLE}})
+    calls.tell([Moved(region, OLD, NEW)])
+    until(calls.troubles)
+    calls.tell([moved(receiver)])
+    until(lambda: receiver.taken)
+    assert list(calls.troubles()) == ["us"]
+    assert address in calls.troubles()["us"]
+
+
+class Forgetful(dict[str, str]):
+    """An environment that fails in a way that nobody has foreseen, once."""
+
+    failed = False
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if not self.failed:
+            self.failed = True
+            raise RuntimeError("nobody has foreseen this")
+        return super().get(name, default)
+
+
+def test_a_fault_of_our_own_costs_one_call(receiver: Receiver) -> None:
+    calls = ReceiverCalls(REPO, Forgetful({VARIABLE: SECRET}))
+    calls.tell([moved(receiver, name="us")])
+    until(calls.troubles)
+    assert "nobody has foreseen this" in calls.troubles()["us"]
+    calls.tell([moved(receiver)])
+    until(lambda: receiver.taken)
+
+
+def test_the_trouble_of_a_region_that_moves_no_more_is_told_for_an_hour() -> None:
+    seconds = [100.0]
+    calls = ReceiverCalls(REPO, {}, lambda: seconds[0])
+    region = Region.model_validate({"name": "us", "receiver": {"url": "http://127.0.0.1/x"}})
+    calls.tell([Moved(region, OLD, NEW)])
+    until(calls.troubles)
+    seconds[0] += TROUBLE_SECONDS - 1
+    assert list(calls.troubles()) == ["us"]
+    seconds[0] += 1
+    assert calls.troubles() == {}
+
+
+ALLOWED = {
+    "no list": ("http://127.0.0.1:80/x", None, True),
+    "an empty list": ("http://127.0.0.1:80/x", "", False),
+    "the host of a list": ("https://flux.eu.example.com/hook/x", "argo.example.com, flux.eu.example.com", True),
+    "in other letters": ("https://FLUX.example.com/x", "flux.Example.com", True),
+    "a port does not matter": ("https://flux.example.com:8443/x", "flux.example.com", True),
+    "another host": ("http://169.254.169.254/latest", "flux.example.com", False),
+    "a host below it": ("https://x.flux.example.com/", "flux.example.com", False),
+    "a host in the path": ("https://evil.example.com/@flux.example.com", "flux.example.com", False),
+    "a host after a backslash": ("https://evil.example.com\\.flux.example.com/", "flux.example.com", False),
+    "a host after a hash": ("https://evil.example.com#flux.example.com/", "flux.example.com", False),
+    "an address of version 6": ("http://[::1]:80/x", "[::1]", True),
+}
+
+
+@pytest.mark.parametrize(("url", "hosts", "allowed"), ALLOWED.values(), ids=ALLOWED.keys())
+def test_hosts_that_may_be_called(url: str, hosts: str | None, allowed: bool) -> None:
+    assert is_allowed(url, hosts) is allowed
+
+
+def test_a_host_that_may_not_be_called_is_not(receiver: Receiver) -> None:
+    calls = ReceiverCalls(REPO, {VARIABLE: SECRET, HOSTS: "flux.example.com"})
+    calls.tell([moved(receiver)])
+    until(calls.troubles)
+    assert f"add its host to {HOSTS}" in calls.troubles()["eu"]
+    assert (receiver.refused, receiver.taken) == (0, [])

@@ -71,3 +71,8 @@ def test_a_server_that_is_not_there() -> None:
         pass
     with pytest.raises(Transient, match="does not answer"):
         ahead_of(url, At())
+
+
+def test_an_address_that_is_none() -> None:
+    with pytest.raises(Transient, match="does not answer"):
+        ahead_of("http://a..b/x", At())

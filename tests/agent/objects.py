@@ -148,6 +148,30 @@ def make_job(
     return made | ({"kind": kind} if kind else {})
 
 
+def make_job_set(*, uid: str = "uid-s", replicas: int = 1, gates: Sequence[str] = (GATE,), **more: Any) -> Raw:
+    """A JobSet of ours, of one Job."""
+    made = make_job(uid=uid, kind="JobSet", **more)
+    del made["spec"]["template"]
+    template = {"spec": {"template": {"spec": {"schedulingGates": [{"name": gate} for gate in gates]}}}}
+    made["spec"]["replicatedJobs"] = [{"name": "w", "replicas": replicas, "template": template}]
+    return made
+
+
+def made_job(
+    uid: str = "uid-1",
+    *,
+    suspend: bool = False,
+    generation: int = 2,
+    conditions: Mapping[str, str] | None = None,
+    owner: str = "uid-s",
+) -> Raw:
+    """The Job that a JobSet has made: no label of ours is on it."""
+    job = make_job(f"{ATTEMPT}-w-0", uid=uid, suspend=suspend, generation=generation, conditions=conditions)
+    job["metadata"]["labels"] = {}
+    job["metadata"]["ownerReferences"] = [{"kind": "JobSet", "uid": owner, "controller": True}]
+    return job
+
+
 def queued_job(queue: str = "gpu-research", *, enqueued: bool = True, **more: Any) -> Raw:
     """A Job whose manifest names a queue; `enqueued`: it carries Kueue's label."""
     job = make_job(**more)

@@ -132,7 +132,7 @@ CASES = {
     "two objects carry its label": Case((), jobs=(make_job(), make_job("copy", uid="uid-2")), note="TwoObjects"),
     "a copy under another name is never the attempt": Case((), jobs=(make_job("copy", uid="uid-2"),)),
     "nothing tells its generation": Case((), jobs=(make_job(generation=None),), note="GenerationMissing"),
-    "a kind that nobody knows how to release": Case((), jobs=(make_job(kind="JobSet"),), note="KindUnknown"),
+    "a kind that nobody knows how to release": Case((), jobs=(make_job(kind="RayJob"),), note="KindUnknown"),
     "it failed before it began": Case((), jobs=(make_job(conditions={"FailureTarget": "BackoffLimitExceeded"}),)),
     "somebody un-suspended it first: suspended, to be released as it should be": Case(
         ("suspend uid-1",), jobs=(make_job(suspend=False, generation=2),), pods=(gated_pod(),)

@@ -17,7 +17,7 @@ from tests.agent.objects import ATTEMPT, make_grants, make_job, make_node, make_
 from tests.agent.stores import FailingStore
 
 NOW = datetime(2026, 5, 1, 10, 0, tzinfo=UTC)
-ME = Sender("eu", "i1", ("job",))
+ME = Sender("eu", "i1")
 KEY = report_key("eu")
 STATE = make_state(nodes=[make_node()], jobs=[make_job()], pods=[make_pod("foreign")])
 
@@ -101,7 +101,7 @@ def test_the_sequence_goes_on_above_what_is_there() -> None:
     assert (first.sequence, stored(store).sequence) == (1, 1)
     second = sent(store, content(), (), ME, first, NOW)
     assert stored(store).sequence == 2
-    sent(store, content(), (), Sender("eu", "i2", ("job",)), Outbox(), NOW)
+    sent(store, content(), (), Sender("eu", "i2"), Outbox(), NOW)
     assert (stored(store).sequence, stored(store).incarnation) == (3, "i2")
     sent(store, content(), (), ME, second, NOW)
     assert (stored(store).sequence, stored(store).incarnation) == (4, "i1")

@@ -47,6 +47,28 @@ def test_what_is_said_counts_more_than_main(command: Command, server: GitServer)
         assert words in printed
 
 
+IMAGES = {
+    "neither is named": (b"", (), "for want of --image (the agent) and profile.stage_image of regions/eu.yaml"),
+    "only the agent's is named": (b"", ("--image", "reg.example.com/r:2"), "for want of profile.stage_image"),
+    "only the steps' is named": (
+        b"profile: {stage_image: reg.example.com/r:2}\n",
+        (),
+        "for want of --image (the agent); build it",
+    ),
+    "both are named": (b"profile: {stage_image: reg.example.com/r:2}\n", ("--image", "reg.example.com/r:2"), ""),
+}
+
+
+@pytest.mark.parametrize(("more", "arguments", "note"), IMAGES.values(), ids=IMAGES.keys())
+def test_an_image_that_has_to_be_built_first_is_told_beside_the_objects(
+    command: Command, server: GitServer, more: bytes, arguments: tuple[str, ...], note: str
+) -> None:
+    ended = command("bootstrap", "eu", "--repo", url(server, eu=FILES["regions/eu.yaml"] + more), *arguments)
+    assert ended.code == 0
+    assert list(yaml.safe_load_all(ended.out)), "the objects, and nothing else"
+    assert (note in ended.err) if note else (ended.err == "")
+
+
 def test_files_are_written_for_a_repository_of_the_platform(command: Command, server: GitServer, folder: Path) -> None:
     said = command.done("bootstrap", "eu", "--repo", url(server), "--out", folder / "eu")
     assert sorted(file.name for file in (folder / "eu").iterdir()) == ["1-namespaces.yaml", "2-agent.yaml", "3-argocd.yaml"]

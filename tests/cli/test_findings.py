@@ -14,6 +14,7 @@ from reconciler.commands.engine_errors import of_errors
 from reconciler.commands.findings import Finding, Store, of_clocks, of_cluster, of_store
 from reconciler.commands.findings_argocd import of_argocd, of_project
 from reconciler.commands.findings_flux import of_flux
+from reconciler.commands.findings_kueue import of_queues
 from reconciler.commands.images import version_of
 from reconciler.model.names import PREFIX
 from reconciler.model.region import Region, StoreAddress
@@ -126,6 +127,18 @@ def test_what_the_engine_says_of_itself_is_told() -> None:
     objects: dict[str, Found] = dict(printed("flux"))
     objects["Kustomization"] = {**objects["Kustomization"], "status": {"conditions": [failing]}}  # type: ignore[dict-item]
     assert codes(of_errors("flux", objects)) == ["EngineRefuses"]
+
+
+def test_what_a_full_quota_needs_is_room() -> None:
+    words = (
+        'Job/red/x dry-run failed (Forbidden): jobs.batch "x" is forbidden: exceeded quota: small, requested: count/jobs.batch=1'
+    )
+    failing = {"type": "Ready", "status": "False", "reason": "ReconciliationFailed", "message": words}
+    objects: dict[str, Found] = dict(printed("flux"))
+    objects["Kustomization"] = {**objects["Kustomization"], "status": {"conditions": [failing]}}  # type: ignore[dict-item]
+    (found,) = of_errors("flux", objects)
+    assert "exceeded quota: small" in found.what
+    assert found.fix.startswith("raise the quota")
 
 
 # ---- Argo CD ------------------------------------------------------------------------------------------------------
@@ -246,21 +259,87 @@ def named(name: str, **spec: Any) -> Object:
     return {"metadata": {"name": name}, "spec": spec}
 
 
+def queue(namespace: str, name: str = "gpu", behind: str = "big") -> Object:
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"clusterQueue": behind}}
+
+
+def waiting(*checks: str) -> Object:
+    return named("big", admissionChecksStrategy={"admissionChecks": [{"name": one} for one in checks]})
+
+
 CHECK = named("reconciler-grant", controllerName=f"{PREFIX}/agent")
-WITH = {"admissionChecksStrategy": {"admissionChecks": [{"name": "reconciler-grant"}]}}
-QUEUES: dict[str, tuple[tuple[Any, ...], list[str]]] = {
-    "a check": (((CHECK,), (named("big", **WITH),), (named("gpu", clusterQueue="big"),)), []),
-    "a check in the old form": (
-        ((CHECK,), (named("big", admissionChecks=["reconciler-grant"]),), (named("gpu", clusterQueue="big"),)),
-        [],
+BOTH = (queue("blue"), queue("red"))
+QUEUES: dict[str, tuple[Kueue | None, list[str], str]] = {
+    "a check": (Kueue((CHECK,), (waiting("reconciler-grant"),), BOTH), [], ""),
+    "a check beside those of others": (Kueue((CHECK,), (waiting("x", "reconciler-grant"),), BOTH), [], ""),
+    "no check": (Kueue((), (named("big"),), BOTH), ["QueueWithoutGrantCheck"], "ClusterQueue big does not wait for"),
+    "no such queue": (
+        Kueue((CHECK,), (waiting("reconciler-grant"),), ()),
+        ["QueueMissing"],
+        "in blue, red",
     ),
-    "no check": (((), (named("big"),), (named("gpu", clusterQueue="big"),)), ["QueueWithoutGrantCheck"]),
-    "somebody else's check": (
-        ((named("reconciler-grant", controllerName="x/y"),), (named("big", **WITH),), (named("gpu", clusterQueue="big"),)),
+    "a check that is not there": (Kueue((), (waiting("reconciler-grant"),), BOTH), ["QueueWithoutGrantCheck"], "is not there"),
+    "a check of that name that is somebody else's": (
+        Kueue((named("reconciler-grant", controllerName="x/y"),), (waiting("reconciler-grant"),), BOTH),
         ["QueueWithoutGrantCheck"],
+        f"is x/y's and not {PREFIX}/agent's",
     ),
-    "no such queue": (((CHECK,), (named("big", **WITH),), ()), ["QueueMissing"]),
+    "a check of our prefix with another controller": (
+        Kueue((named("reconciler-grant", controllerName=f"{PREFIX}/other"),), (waiting("reconciler-grant"),), BOTH),
+        ["QueueWithoutGrantCheck"],
+        f"is {PREFIX}/other's",
+    ),
+    "a check of our controller with another name": (
+        Kueue((named("grants", controllerName=f"{PREFIX}/agent"),), (waiting("grants"),), BOTH),
+        ["QueueWithoutGrantCheck"],
+        "does not wait for AdmissionCheck reconciler-grant",
+    ),
+    "a team without the queue": (
+        Kueue((CHECK,), (waiting("reconciler-grant"),), (queue("red"),)),
+        ["QueueMissing"],
+        "there is no LocalQueue gpu that leads to a ClusterQueue in blue",
+    ),
+    "a queue that leads nowhere": (
+        Kueue((CHECK,), (waiting("reconciler-grant"),), (queue("blue", behind="gone"), queue("red"))),
+        ["QueueMissing"],
+        "in blue",
+    ),
+    "a queue of that name in the namespace of nobody's team": (
+        Kueue((CHECK,), (waiting("reconciler-grant"),), (*BOTH, queue("others", behind="gone"))),
+        [],
+        "",
+    ),
+    "no Kueue": (None, ["KueueMissing"], "names queues (gpu), and the cluster serves no kueue.x-k8s.io/v1beta2"),
 }
+
+
+@pytest.mark.parametrize(("kueue", "expected", "words"), QUEUES.values(), ids=QUEUES.keys())
+def test_queues(kueue: Kueue | None, expected: list[str], words: str) -> None:
+    region = Region.model_validate({"name": "eu", "profile": {"queues": {"research": "gpu", "other": "gpu"}}})
+    found = list(of_queues(seen(kueue=kueue), region, ("blue", "red")))
+    assert codes(found) == expected
+    assert all(words in one.what for one in found)
+
+
+def test_queues_that_are_not_named_not_seen_or_volcanos_are_not_judged() -> None:
+    bare = Kueue((), (), ())
+    assert codes(of_queues(seen(kueue=bare), Region(name="eu"), ("red",))) == [], "no job goes to its queues"
+    volcano = Region.model_validate({"name": "eu", "profile": {"queues": {"research": "gpu"}, "gang": "volcano"}})
+    assert codes(of_queues(seen(kueue=bare), volcano, ("red",))) == []
+    assert codes(of_queues(seen(kueue=None), volcano, ("red",))) == []
+    named_here = Region.model_validate({"name": "eu", "profile": {"queues": {"research": "gpu"}}})
+    assert codes(of_queues(seen(kueue=None, unread={"Kueue": "no right"}), named_here, ("red",))) == []
+    assert codes(of_queues(seen(kueue=bare), named_here, ("green",))) == [], "its namespace is a finding of its own"
+
+
+def test_the_checks_of_others_stay_in_the_queue_and_a_check_of_anothers_is_made_anew() -> None:
+    region = Region.model_validate({"name": "eu", "profile": {"queues": {"research": "gpu"}}})
+    (found,) = of_queues(seen(kueue=Kueue((CHECK,), (waiting("provisioning"),), BOTH)), region, ("red",))
+    assert '"admissionChecks":[{"name":"provisioning"},{"name":"reconciler-grant"}]' in found.fix
+    assert "delete" not in found.fix
+    foreign = named("reconciler-grant", controllerName="x/y")
+    (found,) = of_queues(seen(kueue=Kueue((foreign,), (waiting("reconciler-grant"),), BOTH)), region, ("red",))
+    assert "kubectl delete admissioncheck reconciler-grant\nkubectl apply" in found.fix
 
 
 def test_a_kind_that_the_cluster_does_not_serve() -> None:
@@ -274,13 +353,6 @@ def test_gangs_are_objects_as_well() -> None:
     assert codes(of_project(project, (), "apply", gangs=True)) == ["ProjectTooNarrow"]
     applier = wanted("flux", ("red",), gangs=True).accounts[1]
     assert Right("create", "scheduling.volcano.sh", "podgroups", "red") in applier.needs
-
-
-@pytest.mark.parametrize(("kueue", "expected"), QUEUES.values(), ids=QUEUES.keys())
-def test_queues(kueue: tuple[Any, ...], expected: list[str]) -> None:
-    region = Region.model_validate({"name": "eu", "profile": {"queues": {"research": "gpu"}}})
-    assert codes(of_cluster(seen(kueue=Kueue(*kueue)), region, (), "apply")) == expected
-    assert codes(of_cluster(seen(kueue=Kueue(*kueue)), Region(name="eu"), (), "apply")) == [], "no job goes to its queues"
 
 
 def test_clocks_and_stores() -> None:

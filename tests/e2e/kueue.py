@@ -4,7 +4,6 @@ In a cluster its webhooks are reached through a Service; here through loopback, 
 of Jobs are installed.
 """
 
-import base64
 import json
 import shutil
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from reconciler.agent.queueing import GRANT_CHECK, QUEUE_LABEL
 from reconciler.model.names import ANNOTATION_QUEUE, PREFIX
 from tests.e2e.control_plane import ControlPlane, built, free_ports
 from tests.e2e.engines import Processes
+from tests.e2e.loopback import Controller, Webhooks, installed, taken
 from tests.e2e.world import GPU, Team, job_of
 from tests.waiting import until
 
@@ -29,45 +29,23 @@ _FIXED = Path("/etc/kueue/metrics/certs")
 """Where it looks for the certificate of its metrics, whatever its configuration says."""
 
 
-class Controller:
-    """Kueue's process."""
-
-    def __init__(self, running: Processes, command: list[str | Path], health: int) -> None:
-        self._running, self._command, self._health = running, command, health
-
-    def start(self) -> None:
-        """Begin; returns when it is ready."""
-        self._running.start("kueue", self._command)
-        self._running.until_ready(f"http://127.0.0.1:{self._health}/readyz")
-
-    def stop(self) -> None:
-        """End it, if it runs: its webhooks then answer no more, either."""
-        self._running.stop()
-
-
 @contextmanager
 def kueue(plane: ControlPlane) -> Iterator[Controller]:
     """Kueue at work in a region, with a flavor for its nodes and our AdmissionCheck, which nobody has called active yet."""
     programs, folder = built("kueue"), plane.folder / "kueue"
-    (folder / "certs").mkdir(parents=True)
-    for of in ("crt", "key"):
-        shutil.copy(plane.folder / f"pki/apiserver.{of}", folder / f"certs/tls.{of}")
     webhook, metrics, health = free_ports(3)
+    webhooks = Webhooks(plane, folder, webhook)
     running = Processes(folder, {"KUBECONFIG": str(plane.kubeconfig), "POD_NAMESPACE": "kueue-system"})
-    loopback = _Loopback(f"https://127.0.0.1:{webhook}", base64.b64encode((plane.folder / "pki/ca.crt").read_bytes()).decode())
     config = folder / "config.json"
-    config.write_text(json.dumps(_config(folder / "certs", webhook, metrics, health)))
+    config.write_text(json.dumps(_config(webhooks.certificates, webhook, metrics, health)))
     plane.kubectl("create", "namespace", "kueue-system")
-    plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(loopback.kinds(programs / "config/crd/bases")))
-    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+    installed(plane, _kinds(programs / "config/crd/bases", webhooks))
     command = [programs / "kueue", f"--config={config}", "--feature-gates=VisibilityOnDemand=false", "--zap-log-level=info"]
-    controller = Controller(running, [*_with_certificates(folder), *command], health)
+    controller = Controller("kueue", running, [*_with_certificates(folder), *command], health)
     try:
         controller.start()
-        hooks = loopback.hooks(programs / "config/webhook/manifests.yaml")
-        plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(hooks))
-        # Its webhooks answer when the API server has heard of them.
-        until(lambda: _applied(plane, [_flavor(), GRANT]), _SECONDS, 0.5)
+        installed(plane, webhooks.hooks(programs / "config/webhook/manifests.yaml", "kueue", _is_wanted))
+        until(lambda: taken(plane, [_flavor(), GRANT]), _SECONDS, 0.5)
         yield controller
     finally:
         controller.stop()
@@ -97,32 +75,14 @@ def _config(certificates: Path, webhook: int, metrics: int, health: int) -> dict
     }
 
 
-class _Loopback:
-    """Kueue's manifests with each reference to its Service replaced by an address."""
-
-    def __init__(self, root: str, authority: str) -> None:
-        self._root, self._authority = root, authority
-
-    def _client(self, path: str) -> dict[str, str]:
-        return {"url": f"{self._root}{path}", "caBundle": self._authority}
-
-    def kinds(self, folder: Path) -> list[dict[str, Any]]:
-        """Its CRDs."""
-        found = [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*.yaml"))]
-        for kind in found:
-            if kind["spec"]["names"]["plural"] in _CONVERTED:
-                webhook = {"clientConfig": self._client("/convert"), "conversionReviewVersions": ["v1"]}
-                kind["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
-        return found
-
-    def hooks(self, path: Path) -> list[dict[str, Any]]:
-        """Its webhooks of its own kinds and of Jobs."""
-        found = list(yaml.safe_load_all(path.read_text()))
-        for one in found:
-            one["metadata"]["name"] = f"kueue-{one['metadata']['name']}"
-            kept = [hook for hook in one["webhooks"] if _is_wanted(hook["clientConfig"]["service"]["path"])]
-            one["webhooks"] = [{**hook, "clientConfig": self._client(hook["clientConfig"]["service"]["path"])} for hook in kept]
-        return found
+def _kinds(folder: Path, webhooks: Webhooks) -> list[dict[str, Any]]:
+    """Its CRDs."""
+    found = [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*.yaml"))]
+    for kind in found:
+        if kind["spec"]["names"]["plural"] in _CONVERTED:
+            webhook = {"clientConfig": webhooks.client("/convert"), "conversionReviewVersions": ["v1"]}
+            kind["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    return found
 
 
 def _is_wanted(path: str) -> bool:
@@ -143,16 +103,6 @@ GRANT = {
 def _flavor() -> dict[str, Any]:
     labels = {"nvidia.com/gpu.present": "true"}
     return {"apiVersion": API, "kind": "ResourceFlavor", "metadata": {"name": "gpu"}, "spec": {"nodeLabels": labels}}
-
-
-def _applied(plane: ControlPlane, items: list[dict[str, Any]]) -> bool:
-    try:
-        plane.kubectl("apply", "--server-side", "-f", "-", stdin={"apiVersion": "v1", "kind": "List", "items": items})
-    except AssertionError as error:
-        if "failed calling webhook" not in str(error):
-            raise
-        return False
-    return True
 
 
 class Queue:

@@ -18,6 +18,7 @@ from reconciler.model.grants import report_key
 from reconciler.model.report import RegionReport, WorkloadReport
 from reconciler.rendering.manifest import render_checked
 from tests.e2e.control_plane import ControlPlane, region
+from tests.e2e.loopback import installed
 from tests.e2e.test_agent import Region
 from tests.e2e.world import Team, service_account
 from tests.rendering.builders import job, rendering
@@ -173,8 +174,7 @@ PODGROUP = {
 @pytest.fixture(scope="module")
 def volcano(plane: ControlPlane) -> Callable[[Team, list[dict[str, Any]]], str]:
     """Asks the API server whether it takes objects as they are, by a strict dry run; nothing is made."""
-    plane.kubectl("apply", "-f", "-", stdin=PODGROUP)
-    plane.kubectl("wait", "--for=condition=Established", "crd/podgroups.scheduling.volcano.sh", "--timeout=60s")
+    installed(plane, [PODGROUP])
 
     def asked(team: Team, objects: list[dict[str, Any]]) -> str:
         text = yaml.safe_dump_all(objects)

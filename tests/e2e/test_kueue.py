@@ -18,7 +18,8 @@ from reconciler.agent.settings import Settings
 from reconciler.ports import ObjectStore
 from tests.agent.stores import FailingStore
 from tests.e2e.control_plane import ControlPlane, region
-from tests.e2e.kueue import API, GRANT, Controller, Queue, kueue, queued_job, rival
+from tests.e2e.kueue import API, GRANT, Queue, kueue, queued_job, rival
+from tests.e2e.loopback import Controller
 from tests.e2e.programs import Program
 from tests.e2e.test_agent import NAME, Region
 from tests.e2e.world import Team, access_of, service_account, token_kubeconfig

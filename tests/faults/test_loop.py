@@ -183,6 +183,7 @@ def triggers_of(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return {job.id: job.trigger for job in scheduler.get_jobs()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", NIGHTS)
 @pytest.mark.usefixtures("berlin")
 def test_what_comes_at_intervals_comes_at_intervals_in_both_nights(rig: Rig, monkeypatch: pytest.MonkeyPatch, night: str) -> None:

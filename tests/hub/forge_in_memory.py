@@ -1,10 +1,10 @@
 """A forge without a server: pull requests in memory, every call counted, and made to fail when a test wants that."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from reconciler.forge_port import Consent, Pull, PullState, Verdict
+from reconciler.forge_port import Consent, Pull, Pulls, PullState, Verdict
 from reconciler.ports import Conflict, Refused, Transient
 
 
@@ -18,6 +18,9 @@ class ForgeInMemory:
         self.comments: dict[int, list[str]] = {}
         self.statuses: list[tuple[str, Verdict, str]] = []
         self.said: dict[int, Consent] = {}
+        self.hung_up = 0
+        self.most = 5000
+        """Pull requests of one listing."""
         self.down = False
         self.dies_after: int | None = None
         """Calls that are answered before everything is silent."""
@@ -33,14 +36,16 @@ class ForgeInMemory:
 
     # ---- what the hub asks
 
-    def open_pulls(self) -> Sequence[Pull]:
+    def open_pulls(self) -> Pulls:
         self._call("open_pulls")
-        return [pull for pull in self.pulls.values() if pull.state is PullState.OPEN]
+        found = [pull for pull in self.pulls.values() if pull.state is PullState.OPEN]
+        return Pulls(found[: self.most], complete=len(found) <= self.most)
 
-    def ended_pulls(self, base: str, since: datetime) -> Sequence[Pull]:
+    def ended_pulls(self, base: str, since: datetime) -> Pulls:
         self._call("ended_pulls")
         ended = [one for one in self.pulls.values() if one.state is not PullState.OPEN and one.base == base]
-        return sorted((one for one in ended if one.updated_at >= since), key=lambda one: one.updated_at, reverse=True)
+        found = sorted((one for one in ended if one.updated_at >= since), key=lambda one: one.updated_at, reverse=True)
+        return Pulls(found[: self.most], complete=len(found) <= self.most)
 
     def open(self, head: str, base: str, title: str, body: str) -> int:
         self._call(f"open {head}")
@@ -74,6 +79,9 @@ class ForgeInMemory:
 
     def head_ref(self, number: int) -> str:
         return f"refs/pull/{number}/head"
+
+    def hang_up(self) -> None:
+        self.hung_up += 1
 
     # ---- what people do
 

@@ -16,6 +16,8 @@ from tests.githttp import run_git
 from tests.hub.rig import Rig
 from tests.hub.words import FILES, succeeded
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:

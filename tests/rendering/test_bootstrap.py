@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from reconciler.model.region import Profile, StoreAddress
-from reconciler.rendering.bootstrap import Bootstrap, Engine, EngineNames, agent_deployment, agent_rights, bootstrap_files
+from reconciler.rendering.bootstrap import Bootstrap, Engine, EngineNames, agent_rights, bootstrap_files
 
 NAMES: dict[Engine, EngineNames] = {"flux": EngineNames("flux-system", "jobs"), "argocd": EngineNames("argocd", "jobs")}
 
@@ -31,7 +31,8 @@ DEPLOYED = Path(__file__).parents[2] / "deploy" / "agent" / "deployment.yaml"
 def deployed() -> str:
     """What deploy/agent has: the Deployment of a region that has to be filled in."""
     blank = wanted(region="my-region", store=StoreAddress(url="s3://my-bucket/hub"), image="reconciler")
-    return f"# Region, engine and store are to be set: see kustomization.yaml.\n{agent_deployment(blank)}"
+    deployment = bootstrap_files(blank)["2-agent.yaml"].removeprefix(f"{agent_rights()}---\n")
+    return f"# Region, engine and store are to be set: see kustomization.yaml.\n{deployment}"
 
 
 def text_of(bootstrap: Bootstrap) -> str:

@@ -8,7 +8,8 @@ import yaml
 
 from reconciler.model import names
 from reconciler.rendering.check import object_problems, problems
-from reconciler.rendering.manifest import render_checked, render_job
+from reconciler.rendering.manifest import _values, render_checked, render_job
+from reconciler.rendering.manifest import objects as checked_objects
 from reconciler.rendering.rendering import Unrenderable
 from tests.rendering.builders import PLAIN, env_of, job, objects, region, rendering
 
@@ -24,7 +25,7 @@ def made(nodes: int = 4, **more: Any) -> tuple[str, dict[str, Any]]:
 
 def inner(found: dict[str, Any]) -> dict[str, Any]:
     (only,) = found["JobSet"]["spec"]["replicatedJobs"]
-    assert (only["name"], only["replicas"], only["template"].keys()) == ("n", 1, {"spec"})
+    assert (only["name"], only["replicas"], only["template"].keys()) == ("w", 1, {"spec"})
     spec: dict[str, Any] = only["template"]["spec"]
     return spec
 
@@ -54,15 +55,21 @@ def test_its_labels_are_on_the_set_and_on_the_pods_and_not_on_the_job() -> None:
 def test_its_pods_find_the_first_by_the_name_that_the_set_gives_it() -> None:
     attempt, found = made()
     (main,) = (one for one in inner(found)["template"]["spec"]["containers"] if one["name"] == "main")
-    assert env_of(main)["MASTER_ADDR"] == f"{attempt}-n-0-0.{attempt}.team-a"
+    assert env_of(main)["MASTER_ADDR"] == f"{attempt}-w-0-0.{attempt}.team-a"
     assert found["Service"]["spec"]["selector"] == {names.LABEL_ATTEMPT: attempt}
 
 
 def test_a_name_that_leaves_its_pods_no_room_is_told_with_what_to_do() -> None:
-    assert len(made(nodes=8, job_id="j" * 39)[0]) == 51
-    long = rendering(job(job_id="j" * 60, workload="jobset", nodes=8), WHERE)
-    with pytest.raises(Unrenderable, match=r"64 letters of 63: .* or `workload: job`"):
-        render_job(long)
+    assert len(made(nodes=8, job_id="j" * 41)[0]) == 51
+    for job_id in ("j" * 42, "j" * 60):
+        with pytest.raises(Unrenderable, match="a JobSet of 8 nodes needs a job_id of at most 41, or `workload: job`"):
+            render_job(rendering(job(job_id=job_id, workload="jobset", nodes=8), WHERE))
+
+
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_what_is_printed_is_what_was_checked(nodes: int) -> None:
+    one = rendering(job(workload="jobset", nodes=nodes, files=[{"path": "/etc/a", "content": "b"}]), WHERE)
+    assert checked_objects(one, _values(one)) == list(yaml.safe_load_all(render_job(one)))
 
 
 BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
@@ -77,15 +84,15 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "two Jobs in it": (
         lambda found: found["JobSet"]["spec"]["replicatedJobs"].append(found["JobSet"]["spec"]["replicatedJobs"][0]),
-        "spec.replicatedJobs: must be one, `n`, with one replica and a template",
+        "spec.replicatedJobs: must be one, `w`, with one replica and a template",
     ),
     "a Job in it twice": (
         lambda found: found["JobSet"]["spec"]["replicatedJobs"][0].update(replicas=2),
-        "spec.replicatedJobs: must be one, `n`, with one replica and a template",
+        "spec.replicatedJobs: must be one, `w`, with one replica and a template",
     ),
     "none in it": (
         lambda found: found["JobSet"]["spec"].pop("replicatedJobs"),
-        "spec.replicatedJobs: must be one, `n`, with one replica and a template",
+        "spec.replicatedJobs: must be one, `w`, with one replica and a template",
     ),
     "our label on the Job in it": (
         lambda found: found["JobSet"]["spec"]["replicatedJobs"][0]["template"].update(metadata={"labels": {}}),
@@ -99,7 +106,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "pods without a gate": (lambda found: inner(found)["template"]["spec"].pop("schedulingGates"), "schedulingGates"),
     "another workload beside it": (
         lambda found: found.update(Job={**objects(render_job(rendering(job())))["Job"]}),
-        "a file holds one Job, or one JobSet",
+        "a file holds one JobSet or one Job",
     ),
 }
 

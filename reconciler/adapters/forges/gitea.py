@@ -7,26 +7,28 @@ API: `/api/swagger` of any installation; verified on Gitea 1.26.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import count, takewhile
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
 
 import requests
 
 from reconciler.adapters.forges.shared import (
-    MOST_PAGES,
     PAGE,
     TIMEOUT,
     UNREADABLE,
     Account,
+    all_of,
+    body_of,
     cut,
     failure,
+    listed,
     moment,
     silence,
     taken,
     unreadable,
 )
-from reconciler.forge_port import Consent, Pull, PullState, Verdict
-from reconciler.ports import Refused
+from reconciler.forge_port import Consent, Pull, Pulls, PullState, Verdict
 
 Json: TypeAlias = Any
 Query: TypeAlias = Mapping[str, str]
@@ -55,23 +57,19 @@ class GiteaForge:
         self._at = f"/repos/{quote(account.repository)}"
         self._me: str | None = None
 
-    def open_pulls(self) -> list[Pull]:
-        """All that are open."""
+    def open_pulls(self) -> Pulls:
+        """All that are open, the oldest first."""
         with self._asking("listing the pull requests") as asked:
-            return [_pull(each) for each in self._pages(f"{self._at}/pulls", {"state": "open", "sort": "oldest"}, asked)]
+            return listed(map(_pull, self._pages(f"{self._at}/pulls", {"state": "open", "sort": "oldest"}, asked)))
 
-    def ended_pulls(self, base: str, since: datetime) -> list[Pull]:
+    def ended_pulls(self, base: str, since: datetime) -> Pulls:
         """Those into `base` that are over and were changed at `since` or after, newest first."""
         query = {"state": "closed", "sort": "recentupdate", "base_branch": base}
-        found: list[Pull] = []
         with self._asking("listing the pull requests") as asked:
-            for each in self._pages(f"{self._at}/pulls", query, asked):
-                pull = _pull(each)
-                if pull.updated_at < since:
-                    break
-                if pull.base == base:  # an older server does not know the filter
-                    found.append(pull)
-        return found
+            found = map(_pull, self._pages(f"{self._at}/pulls", query, asked))
+            read = listed(takewhile(lambda pull: pull.updated_at >= since, found))
+        # An older server does not know the filter.
+        return Pulls(tuple(pull for pull in read.those if pull.base == base), read.complete)
 
     def open(self, head: str, base: str, title: str, body: str) -> int:
         """Open one; its number. Raises Conflict where one is open already."""
@@ -94,8 +92,10 @@ class GiteaForge:
         said: dict[str, str] = {}
         with self._asking(f"reading the reviews of #{number}") as asked:
             pull = self._send(asked, "GET", f"{self._at}/pulls/{number}").json()
-            for review in self._pages(f"{self._at}/pulls/{number}/reviews", _NONE, asked):
-                if review["user"] and not review["dismissed"] and review["state"] in ("APPROVED", "REQUEST_CHANGES"):
+            for review in all_of(self._pages(f"{self._at}/pulls/{number}/reviews", _NONE, asked), self._account, asked):
+                # Whoever may read may review; official are those whose word counts for merging.
+                counts = review["official"] and not review["dismissed"]
+                if review["user"] and counts and review["state"] in ("APPROVED", "REQUEST_CHANGES"):
                     said[review["user"]["login"]] = review["state"]
             merger = pull.get("merged_by")
             approved = sorted(who for who, what in said.items() if what == "APPROVED")
@@ -111,7 +111,7 @@ class GiteaForge:
         """Make our one comment with that marker say `body`."""
         with self._asking(f"commenting on #{number}") as asked:
             me = self._login(asked)
-            for each in self._pages(f"{self._at}/issues/{number}/comments", _NONE, asked):
+            for each in all_of(self._pages(f"{self._at}/issues/{number}/comments", _NONE, asked), self._account, asked):
                 if each["user"] and each["user"]["login"] == me and each["body"].startswith(marker):
                     if each["body"] != body:
                         self._send(asked, "PATCH", f"{self._at}/issues/comments/{each['id']}", {"body": body})
@@ -122,15 +122,19 @@ class GiteaForge:
         """The ref that has its head."""
         return f"refs/pull/{number}/head"
 
+    def hang_up(self) -> None:
+        """Let the connections go."""
+        self._session.close()
+
     def _login(self, asked: str) -> str:
         if self._me is None:
             self._me = str(self._send(asked, "GET", "/user").json()["login"])
         return self._me
 
     def _pages(self, path: str, query: Query, asked: str) -> Iterator[Json]:
-        """Entries of a listing, a page at a time. Raises Refused for one that does not end."""
+        """Entries of a listing, a page at a time."""
         had = 0
-        for page in range(1, MOST_PAGES + 1):
+        for page in count(1):
             answer = self._send(asked, "GET", path, query={**query, "page": str(page), "limit": str(PAGE)})
             found = answer.json()
             yield from found
@@ -140,7 +144,6 @@ class GiteaForge:
             more = had < int(total) if total.isdecimal() else "next" in answer.links
             if not found or not more:
                 return
-        raise Refused(f"{asked} on {self._account.url} gives more than {MOST_PAGES} pages; close some pull requests")
 
     def _send(self, asked: str, method: str, path: str, said: Json = None, query: Query = _NONE) -> requests.Response:
         url = f"{self._account.url}/api/v1{path}"
@@ -175,15 +178,15 @@ def _message(answer: requests.Response) -> str:
 def _pull(said: Json) -> Pull:
     head, base = said["head"], said["base"]
     # A head without a name was pushed to no branch at all (`refs/for/…`), which takes no more than the right to read.
-    own = head["repo_id"] == base["repo_id"] and head["label"]
+    branch = (head["label"] or None) if head["repo_id"] == base["repo_id"] else None
     state = PullState.MERGED if said["merged"] else PullState.OPEN if said["state"] == "open" else PullState.CLOSED
     return Pull(
         number=int(said["number"]),
-        head=head["label"] if own else None,
+        head=branch,
         commit=head.get("sha") or "",
         base=base["ref"],
         title=said["title"],
-        body=said.get("body") or "",
+        body=body_of(branch, said.get("body")),
         state=state,
         updated_at=moment(said["updated_at"]),
     )

@@ -7,6 +7,7 @@ a limit lasts: what is limited comes as Transient, and is tried later. It follow
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Final
 
 import github
@@ -15,8 +16,21 @@ from github.GithubException import BadAttributeException, GithubException, Incom
 from github.PullRequest import PullRequest
 from github.Repository import Repository
 
-from reconciler.adapters.forges.shared import PAGE, TIMEOUT, UNREADABLE, Account, cut, failure, silence, taken, unreadable
-from reconciler.forge_port import Consent, Pull, PullState, Verdict
+from reconciler.adapters.forges.shared import (
+    PAGE,
+    TIMEOUT,
+    UNREADABLE,
+    Account,
+    all_of,
+    body_of,
+    cut,
+    failure,
+    listed,
+    silence,
+    taken,
+    unreadable,
+)
+from reconciler.forge_port import Consent, Pull, Pulls, PullState, Verdict
 
 _APP: Final = "Bot"
 """The kind of account that a GitHub App writes as; it may not ask who it is."""
@@ -37,22 +51,16 @@ class GithubForge:
         )
         self._me: str | None = None
 
-    def open_pulls(self) -> list[Pull]:
-        """All that are open."""
+    def open_pulls(self) -> Pulls:
+        """All that are open, the oldest first."""
         with self._asking("listing the pull requests") as repository:
-            found = repository.get_pulls(state="open", sort="created", direction="asc")
-            return [self._pull(pull) for pull in found]
+            return listed(map(self._pull, repository.get_pulls(state="open", sort="created", direction="asc")))
 
-    def ended_pulls(self, base: str, since: datetime) -> list[Pull]:
+    def ended_pulls(self, base: str, since: datetime) -> Pulls:
         """Those into `base` that are over and were changed at `since` or after, newest first."""
-        ended: list[Pull] = []
         with self._asking("listing the pull requests") as repository:
-            for each in repository.get_pulls(state="closed", sort="updated", direction="desc", base=base):
-                pull = self._pull(each)
-                if pull.updated_at < since:
-                    break
-                ended.append(pull)
-        return ended
+            found = map(self._pull, repository.get_pulls(state="closed", sort="updated", direction="desc", base=base))
+            return listed(takewhile(lambda pull: pull.updated_at >= since, found))
 
     def open(self, head: str, base: str, title: str, body: str) -> int:
         """Open one; its number. Raises Conflict where one is open already."""
@@ -72,10 +80,11 @@ class GithubForge:
     def consent(self, number: int) -> Consent:
         """Who approved and merged it."""
         said: dict[str, str] = {}
-        with self._asking(f"reading the reviews of #{number}") as repository:
+        asked = f"reading the reviews of #{number}"
+        with self._asking(asked) as repository:
             pull = repository.get_pull(number)
             merger = pull.merged_by
-            for review in pull.get_reviews():
+            for review in all_of(pull.get_reviews(), self._account, asked):
                 if review.user is not None and review.state in ("APPROVED", "CHANGES_REQUESTED", "DISMISSED"):
                     said[review.user.login] = review.state
             merged_by = merger.login if merger is not None else None
@@ -89,9 +98,10 @@ class GithubForge:
     def upsert_comment(self, number: int, marker: str, body: str) -> None:
         """Make our one comment with that marker say `body`."""
         me = self._login()
-        with self._asking(f"commenting on #{number}") as repository:
+        asked = f"commenting on #{number}"
+        with self._asking(asked) as repository:
             issue = repository.get_issue(number)
-            for comment in issue.get_comments():
+            for comment in all_of(issue.get_comments(), self._account, asked):
                 own = comment.user is not None and (comment.user.login == me if me else comment.user.type == _APP)
                 if own and comment.body.startswith(marker):
                     if comment.body != body:
@@ -102,6 +112,10 @@ class GithubForge:
     def head_ref(self, number: int) -> str:
         """The ref that has its head."""
         return f"refs/pull/{number}/head"
+
+    def hang_up(self) -> None:
+        """Let the connections go."""
+        self._api.close()
 
     def _login(self) -> str:
         """Our account's name; '' where the token is an App's."""
@@ -119,14 +133,15 @@ class GithubForge:
     def _pull(self, pull: PullRequest) -> Pull:
         source = pull.head.repo  # None where a fork is gone
         own = source is not None and source.full_name.lower() == self._account.repository.lower()
+        branch = pull.head.ref if own else None
         state = PullState.OPEN if pull.state == "open" else PullState.MERGED if pull.merged_at is not None else PullState.CLOSED
         return Pull(
             number=pull.number,
-            head=pull.head.ref if own else None,
+            head=branch,
             commit=pull.head.sha,
             base=pull.base.ref,
             title=pull.title,
-            body=pull.body or "",
+            body=body_of(branch, pull.body),
             state=state,
             updated_at=(pull.updated_at or pull.created_at).astimezone(UTC),
         )

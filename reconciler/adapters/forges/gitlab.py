@@ -14,8 +14,22 @@ import requests
 from gitlab.exceptions import GitlabError
 from gitlab.v4.objects import Project
 
-from reconciler.adapters.forges.shared import PAGE, TIMEOUT, UNREADABLE, Account, cut, failure, moment, silence, taken, unreadable
-from reconciler.forge_port import Consent, Pull, PullState, Verdict
+from reconciler.adapters.forges.shared import (
+    PAGE,
+    TIMEOUT,
+    UNREADABLE,
+    Account,
+    all_of,
+    body_of,
+    cut,
+    failure,
+    listed,
+    moment,
+    silence,
+    taken,
+    unreadable,
+)
+from reconciler.forge_port import Consent, Pull, Pulls, PullState, Verdict
 from reconciler.ports import Refused
 
 _ONCE: Final[dict[str, Any]] = {"obey_rate_limit": False}
@@ -34,19 +48,20 @@ class GitlabForge:
         )
         self._me: str | None = None
 
-    def open_pulls(self) -> list[Pull]:
-        """All that are open."""
+    def open_pulls(self) -> Pulls:
+        """All that are open, the oldest first."""
         with self._asking("listing the merge requests") as project:
             found = project.mergerequests.list(state="opened", order_by="created_at", sort="asc", iterator=True, **_ONCE)
-            return [_pull(each.attributes) for each in found]
+            return listed(_pull(each.attributes) for each in found)
 
-    def ended_pulls(self, base: str, since: datetime) -> list[Pull]:
+    def ended_pulls(self, base: str, since: datetime) -> Pulls:
         """Those into `base` that are over and were changed at `since` or after, newest first."""
         query = {"state": "all", "order_by": "updated_at", "sort": "desc", "target_branch": base}
         with self._asking("listing the merge requests") as project:
             found = project.mergerequests.list(**query, updated_after=since.isoformat(), iterator=True, **_ONCE)
-            pulls = [_pull(each.attributes) for each in found]
-        return [pull for pull in pulls if pull.state is not PullState.OPEN and pull.updated_at >= since]
+            read = listed(_pull(each.attributes) for each in found)
+        ended = tuple(pull for pull in read.those if pull.state is not PullState.OPEN and pull.updated_at >= since)
+        return Pulls(ended, read.complete)
 
     def open(self, head: str, base: str, title: str, body: str) -> int:
         """Open one; its number. Raises Conflict where one is open already."""
@@ -86,10 +101,11 @@ class GitlabForge:
 
     def upsert_comment(self, number: int, marker: str, body: str) -> None:
         """Make our one comment with that marker say `body`."""
-        with self._asking(f"commenting on !{number}") as project:
+        asked = f"commenting on !{number}"
+        with self._asking(asked) as project:
             me = self._login()
             notes = project.mergerequests.get(number, lazy=True).notes
-            for note in notes.list(order_by="created_at", sort="asc", iterator=True, **_ONCE):
+            for note in all_of(notes.list(order_by="created_at", sort="asc", iterator=True, **_ONCE), self._account, asked):
                 said = note.attributes
                 if said["author"]["username"] == me and said["body"].startswith(marker):
                     if said["body"] != body:
@@ -100,6 +116,10 @@ class GitlabForge:
     def head_ref(self, number: int) -> str:
         """The ref that has its head."""
         return f"refs/merge-requests/{number}/head"
+
+    def hang_up(self) -> None:
+        """Let the connections go."""
+        self._api.session.close()
 
     def _login(self) -> str:
         if self._me is None:
@@ -127,14 +147,15 @@ class GitlabForge:
 
 
 def _pull(said: dict[str, Any]) -> Pull:
+    branch = said["source_branch"] if said["source_project_id"] == said["target_project_id"] else None
     states = {"opened": PullState.OPEN, "locked": PullState.OPEN, "merged": PullState.MERGED}  # locked: being merged
     return Pull(
         number=int(said["iid"]),
-        head=said["source_branch"] if said["source_project_id"] == said["target_project_id"] else None,
+        head=branch,
         commit=said.get("sha") or "",
         base=said["target_branch"],
         title=said["title"],
-        body=said.get("description") or "",
+        body=body_of(branch, said.get("description")),
         state=states.get(said["state"], PullState.CLOSED),
         updated_at=moment(said["updated_at"]),
     )

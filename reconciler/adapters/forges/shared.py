@@ -4,17 +4,21 @@ Decides which failures pass by themselves. Invariant: no token is ever in a mess
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from itertools import islice
+from typing import Final, TypeVar
 
+from reconciler.forge_port import Pull, Pulls
 from reconciler.ports import Conflict, Refused, Transient
 
 TIMEOUT: Final = (5.0, 20.0)
 """Seconds until a connection must stand, and between two bytes of the answer."""
 PAGE: Final = 50
 """Entries that are asked for at once."""
-MOST_PAGES: Final = 100
+MOST: Final = 100 * PAGE
+"""Entries of one listing that are read: anybody may open pull requests, and write comments."""
 STATUS_WORDS: Final = 140
 """Characters that a commit status may say (GitHub's limit)."""
 UNREADABLE: Final = (AssertionError, AttributeError, KeyError, TypeError, ValueError)
@@ -26,6 +30,9 @@ _TODO: Final = {
     403: "give the token's account the right to read and write pull requests, comments and commit statuses",
     404: "check `forge.url` and `forge.repository`, and that the token's account may see the repository",
 }
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,25 @@ def unreadable(account: Account, asked: str) -> Transient:
 def taken(account: Account, asked: str, said: str) -> Conflict:
     """The error for a pull request that is there already."""
     return Conflict(f"{asked} on {account.url}: {without_token(account, said)}")
+
+
+def listed(found: Iterable[Pull]) -> Pulls:
+    """The pull requests of a listing, at most MOST of them."""
+    those = tuple(islice(found, MOST + 1))
+    return Pulls(those[:MOST], complete=len(those) <= MOST)
+
+
+def all_of(found: Iterable[T], account: Account, asked: str) -> Iterator[T]:
+    """All entries of a listing that is not one of pull requests. Raises Refused where there are more than MOST."""
+    for at, each in enumerate(found):
+        if at == MOST:
+            raise Refused(f"{asked} on {account.url} would go through more than {MOST} entries, which is not done")
+        yield each
+
+
+def body_of(head: str | None, said: str | None) -> str:
+    """The text of a pull request as it is kept: where it has no branch here, nobody needs it, and it may be large."""
+    return (said or "") if head is not None else ""
 
 
 def without_token(account: Account, said: str) -> str:

@@ -20,16 +20,20 @@ from pygit2.enums import ObjectType
 
 from reconciler.adapters.git import commits, pushing, trees
 from reconciler.adapters.git import folder as disk
-from reconciler.adapters.git.command import REMOTE, Answer, Remote, failure, git, shorten
+from reconciler.adapters.git.command import REMOTE, Answer, Remote, check_version, failure, git, shorten
+from reconciler.forge_port import Bounds, Change
 from reconciler.ports import CommitWords, PushOutcome, RefUpdate, Refused, Transient, TreeEntry
 
 _TRACKING: Final = "refs/remotes/origin/"
 _FETCHED: Final = "refs/fetched/one"
 """Where the last ref that is no branch stands here; what it had before stays readable."""
-_OLDEST_GIT: Final = (2, 34)
 _PATIENCE: Final = 30
 """How many times `timeout_seconds` a fetch or push may take as long as it makes progress."""
+_PULL_PATIENCE: Final = 2
+"""The same for the head of one pull request, which others wait behind."""
 _UPKEEP_SECONDS: Final = 3600.0
+_LARGEST: Final = "16m"
+"""A blob above that is never held in memory by git: a stranger may have made it, and none of ours is."""
 _NEAR: Final = 16
 """Steps back in a history that are looked at here, without git."""
 
@@ -163,8 +167,9 @@ class BareClone:
 
     def fetch_ref(self, ref: str) -> str:
         """Bring one ref that is no branch, and return its commit. Raises Transient or Refused."""
+        streamed = ["-c", f"core.bigFileThreshold={_LARGEST}"]
         options = ["--no-tags", "--no-write-fetch-head", "--no-show-forced-updates", "--no-recurse-submodules", "--progress"]
-        answer = self._git(["fetch", *options, REMOTE, f"+{ref}:{_FETCHED}"], _PATIENCE)
+        answer = self._git([*streamed, "fetch", *options, REMOTE, f"+{ref}:{_FETCHED}"], _PULL_PATIENCE)
         if answer.code != 0:
             raise failure(self._remote, f"fetching {ref} from", answer)
         listed = self._git(["for-each-ref", "--format=%(objectname)", _FETCHED])
@@ -174,10 +179,16 @@ class BareClone:
 
     def merge_base(self, one: str, other: str) -> str | None:
         """A best common ancestor; None where there is none. Raises Transient where a commit is not here."""
-        answer = self._git(["merge-base", one, other], _PATIENCE)
+        answer = self._git(["merge-base", one, other], _PULL_PATIENCE)
         if answer.code not in {0, 1}:
             raise Transient(f"the history of {one} cannot be read: {shorten(answer.words)}; fetch again")
         return answer.out.decode().split("\n")[0] or None
+
+    def changes(self, old: str, new: str, bounds: Bounds) -> Mapping[str, Change]:
+        """What a stranger's commit changes, inside bounds; nothing is kept. Raises Transient, and Refused beyond the bounds."""
+        before, after = self.root_of(old), self.root_of(new)
+        with self._reading(after) as repository:
+            return trees.changes(repository.odb, before, after, bounds)
 
     def push(self, updates: Sequence[RefUpdate]) -> PushOutcome:
         """Move all branches or none, each only from its `old`.
@@ -207,8 +218,9 @@ class BareClone:
 
     def maintain(self) -> None:
         """Pack objects and branches. Deletes no object, reachable or not. Raises Transient."""
+        frugal = ["-c", f"core.bigFileThreshold={_LARGEST}", "-c", "pack.windowMemory=64m"]
         for command in (["repack", "--geometric=2", "-d"], ["pack-refs", "--all"]):
-            answer = self._git(command, silence=_UPKEEP_SECONDS)
+            answer = self._git([*frugal, *command], silence=_UPKEEP_SECONDS)
             if answer.code != 0:
                 self._suspect = True
                 raise Transient(f"packing the clone in {self._folder} failed: {shorten(answer.words)}")
@@ -223,7 +235,7 @@ class BareClone:
 
     def _repository(self) -> pygit2.Repository:
         if not self._claimed:
-            _check_version(self._remote, self._folder)
+            check_version(self._remote, self._folder)
             # The descriptor stays open, and the folder ours, for as long as this object lives.
             weakref.finalize(self, os.close, disk.claim(self._folder))
             self._claimed = True
@@ -279,10 +291,3 @@ def _oid(text: str) -> pygit2.Oid:
 def _branches(listed: bytes, prefix: str) -> Mapping[str, str]:
     lines = (line.partition("\t") for line in listed.decode("utf-8", "surrogateescape").split("\n"))
     return {name.removeprefix(prefix): oid for oid, _, name in lines if name.startswith(prefix)}
-
-
-def _check_version(remote: Remote, folder: Path) -> None:
-    answer = git(remote, folder, ["version"], 10.0)
-    found = re.search(rb"(\d+)\.(\d+)", answer.out)
-    if found is None or (int(found[1]), int(found[2])) < _OLDEST_GIT:
-        raise Refused(f"git {'.'.join(map(str, _OLDEST_GIT))} or later is needed; found {answer.out.decode(errors='replace')!r}")

@@ -22,6 +22,7 @@ REMOTE: Final = "gpu-reconciler"
 """What the remote is called on the command line. Not `origin`: people's own settings may say something of that name."""
 MOST_WORDS: Final = 2_000
 """Characters of git's or the remote's text that a message repeats."""
+_OLDEST_GIT: Final = (2, 34)
 _DYING_SECONDS: Final = 3.0
 _SHORTEST_TOKEN: Final = 12
 
@@ -162,6 +163,14 @@ def git(remote: Remote, folder: os.PathLike[str], arguments: Sequence[str], sile
         _end(running)
         raise
     return Answer(code, out, _words(remote, err))
+
+
+def check_version(remote: Remote, folder: os.PathLike[str]) -> None:
+    """Raises Refused where git is too old."""
+    answer = git(remote, folder, ["version"], 10.0)
+    found = re.search(rb"(\d+)\.(\d+)", answer.out)
+    if found is None or (int(found[1]), int(found[2])) < _OLDEST_GIT:
+        raise Refused(f"git {'.'.join(map(str, _OLDEST_GIT))} or later is needed; found {answer.out.decode(errors='replace')!r}")
 
 
 def shorten(text: str) -> str:

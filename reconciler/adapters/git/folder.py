@@ -1,8 +1,8 @@
 """The folder of a bare clone: made when missing, reused after a restart, made again when it is broken.
 
-Decides what may be deleted: everything in a folder that bears our mark, nothing in any other. The clone is only a copy
-of the remote, so making it again loses nothing. Leftovers of a killed git or a power cut (lock files, half-written packs and
-objects) are taken away when no other process of ours has the folder; else they would block every later fetch.
+Decides what may be deleted: everything in a folder that bears our mark but another clone's folder in it, nothing in any other.
+The clone is only a copy of the remote, so making it again loses nothing. Leftovers of a killed git or a power cut (lock files,
+half-written packs and objects) are taken away when no other process of ours has the folder; else they would block later fetches.
 """
 
 import fcntl
@@ -18,6 +18,8 @@ from pygit2.enums import RepositoryOpenFlag
 from reconciler.ports import Refused
 
 MARK: Final = "gpu-reconciler.clone"
+INNER: Final = "pulls"
+"""A clone's folder may have another clone in it, of that name: git has no file that is called so."""
 _MARK_TEXT: Final = "A copy of a Git remote. It is made again when it is broken: keep nothing of your own in this folder.\n"
 _LEFTOVERS: Final = ("**/*.lock", "objects/**/tmp_*", "objects/pack/.tmp-*", "objects/pack/*.keep")
 _CHUNK: Final = 1 << 16
@@ -31,7 +33,7 @@ def claim(folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / MARK).exists():
-            if any(folder.iterdir()):
+            if any(child.name != INNER for child in folder.iterdir()):
                 raise Refused(f"{folder} has files in it and is no clone of ours; name an empty or a new folder")
             (folder / MARK).write_text(_MARK_TEXT, encoding="utf-8")
         in_use = os.open(folder / MARK, os.O_RDONLY)
@@ -62,7 +64,7 @@ def make_again(folder: Path) -> pygit2.Repository:
     """Empty a claimed folder and make a bare repository in it. Raises Refused where the disk says no."""
     try:
         for child in folder.iterdir():
-            if child.name == MARK:
+            if child.name in (MARK, INNER):
                 continue
             if child.is_dir() and not child.is_symlink():
                 shutil.rmtree(child)
@@ -84,7 +86,7 @@ def _alone(in_use: int) -> bool:
 def _sweep(folder: Path) -> None:
     for pattern in _LEFTOVERS:
         for left in folder.glob(pattern):
-            if left.is_file():
+            if left.is_file() and left.relative_to(folder).parts[0] != INNER:
                 left.unlink(missing_ok=True)
     for loose in folder.glob("objects/??/*"):
         # libgit2 1.9 reads a cut object for ever (libgit2/libgit2#7342). A missing one it reports, and that is mended.

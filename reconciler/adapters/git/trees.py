@@ -3,12 +3,14 @@
 Decides how a path is spelt (UTF-8, bad bytes as surrogate escapes) and what a tree may hold. It knows no commits, no
 branches and no remote. Trees are read and written as bytes: pygit2's TreeBuilder takes valid UTF-8 names only, and what
 somebody else has pushed must stay readable and removable. Objects never change, so a listing is kept by its tree's id.
+Trees that a stranger made are only compared with ours, inside bounds: a few small trees can hold more paths than any memory.
 """
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 from weakref import WeakValueDictionary
@@ -16,10 +18,15 @@ from weakref import WeakValueDictionary
 import pygit2
 from pygit2.enums import ObjectType
 
+from reconciler.forge_port import Bounds, Change
 from reconciler.ports import EntryKind, Refused, TreeEntry
 
 MOST_ENTRIES: Final = 1_000_000
 MOST_LEVELS: Final = 64
+MOST_PATH: Final = 1_024
+"""Characters of a path in a stranger's tree."""
+_LONGEST: Final = 7 + 255 + 21
+"""Bytes of an entry: no file system takes a name longer than that."""
 _KEPT_ENTRIES: Final = 100_000
 _KEPT_LISTINGS: Final = 4
 
@@ -28,14 +35,22 @@ _FILE: Final = 0o100644
 _KINDS: Final = {0o120000: EntryKind.LINK, 0o160000: EntryKind.SUBMODULE}
 _ENTRY: Final = re.compile(rb"([0-7]+) ([^\0/]+)\0(.{20})", re.DOTALL)
 
+_TOO_MUCH: Final = "its folders hold more that differs than is looked at; split it"
+
 Entries = dict[bytes, tuple[int, bytes]]
 """A folder's entries: name → (mode, raw object id)."""
 
 
-def entries_of(store: pygit2.Odb, tree: str) -> Entries:
-    """The entries of one tree. Raises KeyError or GitError where it cannot be read, Refused where git would not check it out."""
-    body = store.read(pygit2.Oid(hex=tree))[1]
-    found = _ENTRY.findall(body)
+def entries_of(store: pygit2.Odb, tree: str, most: int | None = None) -> Entries:
+    """The entries of one tree. Raises KeyError or GitError where it cannot be read, Refused where git would not check it out, or
+    where it has more than `most` entries; it is not read then."""
+    oid = pygit2.Oid(hex=tree)
+    if most is not None and store.read_header(oid)[1] > most * _LONGEST:
+        raise Refused(_TOO_MUCH)
+    body = store.read(oid)[1]
+    found = _ENTRY.findall(body) if most is None else [each.groups() for each in islice(_ENTRY.finditer(body), most + 1)]
+    if most is not None and len(found) > most:
+        raise Refused(_TOO_MUCH)
     entries = {name: (int(mode, 8), oid) for mode, name, oid in found}
     length = sum(len(mode) + len(name) + 22 for mode, name, _ in found)
     if length != len(body) or len(entries) != len(found) or b"." in entries or b".." in entries:
@@ -62,6 +77,62 @@ def subtree(store: pygit2.Odb, tree: str, folder: str) -> str | None:
             return None
         tree = oid.hex()
     return tree
+
+
+def changes(store: pygit2.Odb, old: str, new: str, bounds: Bounds) -> dict[str, Change]:
+    """What differs between two root trees, of which a stranger made `new`. Raises as `entries_of`, and Refused beyond the bounds.
+
+    The memory that it takes follows the bounds and the folders of `old`, never what `new` would hold if it were listed.
+    """
+    found: dict[str, Change] = {}
+    left = bounds.most_read
+    todo: list[tuple[str, str | None, str | None]] = [("", old, new)]
+    while todo:
+        folder, before, after = todo.pop()
+        if folder.count("/") >= MOST_LEVELS:
+            raise Refused(f"it has folders that are more than {MOST_LEVELS} deep")
+        for path, was, now in _differing(store, folder, before, after, left):
+            left -= 1
+            if left < 0:
+                raise Refused(_TOO_MUCH)
+            folders, leaves = [_folder(each) for each in (was, now)], [_leaf(each) for each in (was, now)]
+            if any(folders) and bounds.enters(path):
+                todo.append((path, folders[0], folders[1]))
+            if leaves[0] != leaves[1] and bounds.matters(path):
+                found[path] = Change(leaves[0], leaves[1])
+            if len(found) > bounds.most_changed:
+                raise Refused(f"it changes more than {bounds.most_changed} files; split it")
+    return found
+
+
+_Entry = tuple[int, bytes]
+
+
+def _differing(
+    store: pygit2.Odb, folder: str, before: str | None, after: str | None, left: int
+) -> Iterator[tuple[str, _Entry | None, _Entry | None]]:
+    """By path, the entries of one folder that are not the same in both trees."""
+    ours = entries_of(store, before) if before is not None else {}
+    theirs = entries_of(store, after, len(ours) + left) if after is not None else {}
+    for name in {**ours, **theirs}:
+        was, now = ours.get(name), theirs.get(name)
+        if was != now:
+            path = _path(folder, name)
+            if len(path) > MOST_PATH:
+                raise Refused(f"it has a path of more than {MOST_PATH} characters")
+            yield path, was, now
+
+
+def _folder(entry: _Entry | None) -> str | None:
+    return entry[1].hex() if entry is not None and entry[0] == _FOLDER else None
+
+
+def _leaf(entry: _Entry | None) -> TreeEntry | None:
+    return None if entry is None or entry[0] == _FOLDER else TreeEntry(entry[1].hex(), _KINDS.get(entry[0], EntryKind.FILE))
+
+
+def _path(folder: str, name: bytes) -> str:
+    return (f"{folder}/" if folder else "") + name.decode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -101,7 +172,7 @@ class Listings:
         inner: list[_Listing] = []
         # A tree's own order, with folders sorted as if they ended in "/", is the byte order of the full paths.
         for name, (mode, oid) in entries_of(store, tree).items():
-            path = (f"{folder}/" if folder else "") + name.decode("utf-8", "surrogateescape")
+            path = _path(folder, name)
             if mode == _FOLDER:
                 inner.append(self._listing(store, (path, oid.hex()), levels - 1))
                 flat.update(inner[-1].entries)

@@ -10,15 +10,13 @@ Source: Kueue, "Admission checks".
 from http import HTTPStatus
 from typing import Any, Final
 
-from reconciler.adapters.kube.answers import Request
+from reconciler.adapters.kube.answers import MERGE_PATCH, Request
 from reconciler.adapters.kube.connection import Connection
 from reconciler.adapters.kube.looking import ADMISSIONS
-from reconciler.model.names import PREFIX
+from reconciler.model.names import GRANT_CHECK, GRANT_CONTROLLER
 from reconciler.ports import Clock, Conflict
 
-CONTROLLER: Final = f"{PREFIX}/agent"
-"""What the check's `spec.controllerName` must be, so that it is ours."""
-_PATH: Final = f"{ADMISSIONS}/admissionchecks/reconciler-grant"
+_PATH: Final = f"{ADMISSIONS}/admissionchecks/{GRANT_CHECK}"
 _ACTIVE: Final = "Active"
 
 
@@ -29,8 +27,10 @@ def keep_active(connection: Connection, clock: Clock) -> str:
         return ""
     check = found.value
     controller = (check.get("spec") or {}).get("controllerName")
-    if controller != CONTROLLER:
-        return f"AdmissionCheck {check['metadata']['name']} is another's ({controller}); give it controllerName {CONTROLLER}"
+    if controller != GRANT_CONTROLLER:
+        return (
+            f"AdmissionCheck {check['metadata']['name']} is another's ({controller}); give it controllerName {GRANT_CONTROLLER}"
+        )
     conditions = (check.get("status") or {}).get("conditions") or ()
     if not any(one.get("type") == _ACTIVE and one.get("status") == "True" for one in conditions):
         _activate(connection, check, [one for one in conditions if one.get("type") != _ACTIVE], clock)
@@ -48,7 +48,7 @@ def _activate(connection: Connection, check: dict[str, Any], others: list[dict[s
     }
     # The list is replaced whole, so it must be the one that was read.
     body = {"metadata": {"resourceVersion": check["metadata"]["resourceVersion"]}, "status": {"conditions": [*others, active]}}
-    request = Request("PATCH", f"{_PATH}/status", body=body, content="application/merge-patch+json")
+    request = Request("PATCH", f"{_PATH}/status", body=body, content=MERGE_PATCH)
     try:
         connection.ask(request, take=(HTTPStatus.NOT_FOUND,))
     except Conflict:

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 from reconciler.ports import Conflict, Refused, Transient
 
+MERGE_PATCH: Final = "application/merge-patch+json"
+"""Content of a patch that sets fields, whatever else has changed. Source: RFC 7396."""
 _LONGEST_WORDS: Final = 600
 _TRY_LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _VERBS: Final = {"GET": "get or list", "POST": "create", "PATCH": "patch", "DELETE": "delete"}

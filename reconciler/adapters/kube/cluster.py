@@ -14,10 +14,10 @@ from urllib.parse import quote
 
 from reconciler.adapters.kube import events, record
 from reconciler.adapters.kube.access import Access
-from reconciler.adapters.kube.answers import Request, blames, failure, said
+from reconciler.adapters.kube.answers import MERGE_PATCH, Request, blames, failure, said
 from reconciler.adapters.kube.connection import Connection
 from reconciler.adapters.kube.listing import Collection, Until
-from reconciler.adapters.kube.looking import ADMISSIONS, QUEUED, WATCHED, Look, look
+from reconciler.adapters.kube.looking import ADMISSIONS, JOB_SETS, QUEUED, WATCHED, Look, look
 from reconciler.adapters.kube.meters import Meters, MeterTimes
 from reconciler.adapters.kube.watching import Times, Watch
 from reconciler.model.pods import MAIN
@@ -25,8 +25,12 @@ from reconciler.ports import Clock, ClusterState, Conflict, ObjectRef, Refused, 
 
 OWN_NAMESPACE: Final = "gpu-reconciler"
 _RECORD: Final = "agent-record"
-_PLURALS: Final = {"Pod": ("/api/v1", "pods"), "Job": ("/apis/batch/v1", "jobs"), "Workload": (ADMISSIONS, "workloads")}
-_MERGE: Final = "application/merge-patch+json"
+_PLURALS: Final = {
+    "Pod": ("/api/v1", "pods"),
+    "Job": ("/apis/batch/v1", "jobs"),
+    "JobSet": ("/apis/jobset.x-k8s.io/v1alpha2", "jobsets"),
+    "Workload": (ADMISSIONS, "workloads"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +97,8 @@ class KubeCluster:
         now, settings = self._clock.monotonic(), self._settings
         until = Until(self._clock, now + settings.look_seconds, settings.page)
         state = look(Look(self.connection, self._watches, now - settings.confirm_seconds, until))
-        if state.admissions is not None and QUEUED not in self._watches:
-            self._watch(QUEUED)
+        there = {QUEUED: state.admissions is not None, JOB_SETS: "jobset" in state.kinds}
+        self._watch(*(wanted for wanted, is_there in there.items() if is_there and wanted not in self._watches))
         meters = self._meters
         if meters is None:
             return state
@@ -112,7 +116,7 @@ class KubeCluster:
             if asked.get(name, value) != value:
                 raise Conflict(f'{target.kind} "{target.name}": the object has been modified; {name} differs')
         path = f"{_path(target)}/status" if body.keys() == {"status"} else _path(target)
-        request = Request("PATCH", path, body={**body, "metadata": {**asked, **versions}}, content=_MERGE)
+        request = Request("PATCH", path, body={**body, "metadata": {**asked, **versions}}, content=MERGE_PATCH)
         answer = self.connection.ask(request, take=(HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY))
         if answer.code == HTTPStatus.NOT_FOUND:
             raise Conflict(f'{target.kind} "{target.name}" with uid {target.uid} is not there any more')

@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
 from reconciler.adapters.kube.answers import Request
 from reconciler.adapters.kube.connection import Connection
 from reconciler.adapters.kube.engines import Found, Missing, Place, look_at
+from reconciler.adapters.kube.looking import ADMISSIONS
+from reconciler.model.clocks import ahead_seconds
 from reconciler.ports import Clock, Conflict, KubeObject, Refused, Transient
 
 T = TypeVar("T")
-_KUEUE: Final = "kueue.x-k8s.io"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -65,7 +66,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Kueue:
-    """What of Kueue decides whether a grant can hold a job back."""
+    """What of Kueue decides whether a grant can hold a job back, and let it go."""
 
     checks: Sequence[KubeObject]
     cluster_queues: Sequence[KubeObject]
@@ -119,7 +120,7 @@ def look(connection: Connection, clock: Clock, wanted: Wanted) -> ClusterSeen:
         groups=groups,
         missing={account.user: lacking(account) for account in wanted.accounts},
         ahead_seconds=ahead,
-        kueue=tried("Kueue", lambda: _kueue(connection), None) if _KUEUE in (groups or ()) else None,
+        kueue=tried("Kueue", lambda: _kueue(connection), None),
         unread=unread,
     )
 
@@ -155,10 +156,7 @@ def _whoami(connection: Connection, clock: Clock) -> tuple[str, float]:
     review = connection.ask(Request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)).value
     after = clock.now()
     made = datetime.fromisoformat(str(review["metadata"]["creationTimestamp"]))
-    # It is cut to whole seconds; only what no rounding and no slow answer explains counts.
-    early, late = (made - after).total_seconds(), (made - before).total_seconds() + 1.0
-    ahead = early if early > 0 else min(late, 0.0)
-    return str(review["status"]["userInfo"]["username"]), ahead
+    return str(review["status"]["userInfo"]["username"]), ahead_seconds(made, before, after)
 
 
 def _items(connection: Connection, path: str) -> Sequence[KubeObject]:
@@ -175,11 +173,12 @@ def _groups(connection: Connection) -> frozenset[str]:
     return frozenset(str(group["name"]) for group in listed.get("groups") or ())
 
 
-def _kueue(connection: Connection) -> Kueue:
-    group = connection.ask(Request("GET", f"/apis/{_KUEUE}")).value
-    root = f"/apis/{group['preferredVersion']['groupVersion']}"
+def _kueue(connection: Connection) -> Kueue | None:
+    """None where Kueue is too old to serve what the agent speaks."""
+    if connection.ask(Request("GET", ADMISSIONS), take=(HTTPStatus.NOT_FOUND,)).code == HTTPStatus.NOT_FOUND:
+        return None
     checks, cluster, local = (
-        _items(connection, f"{root}/{kind}") for kind in ("admissionchecks", "clusterqueues", "localqueues")
+        _items(connection, f"{ADMISSIONS}/{kind}") for kind in ("admissionchecks", "clusterqueues", "localqueues")
     )
     return Kueue(checks, cluster, local)
 

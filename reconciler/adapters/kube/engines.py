@@ -1,7 +1,8 @@
 """What the adapters of both sync engines share: an engine's own object, read and annotated, and the weight of its words.
 
 Decides which words speak against an object itself, and which only say that somebody did not answer, or that a quota is full: an
-attempt is taken back for the first, never for the others. What an object's status says is flux_status.py's and argocd_status.py's to read.
+attempt is taken back for the first, never for the others. What an object's status says is flux_status.py's and argocd_status.py's
+to read.
 
 Invariant: an error that speaks against one object or file has that in its key; every other has the engine's object there, so that
 no job is held to be refused for what is not its own.

@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from reconciler.adapters.kube.answers import Answer, Request
+from reconciler.adapters.kube.answers import MERGE_PATCH, Answer, Request
 from reconciler.adapters.kube.connection import Connection
 from reconciler.model.names import LABEL_MANAGED, MANAGED_BY
 from reconciler.ports import Clock, Conflict
@@ -122,7 +122,7 @@ class Leadership:
 
     def _patch(self, lease: dict[str, Any], spec: dict[str, Any]) -> Answer:
         body = {"metadata": {"resourceVersion": _version(lease)}, "spec": spec}
-        request = Request("PATCH", self._path, body=body, content="application/merge-patch+json")
+        request = Request("PATCH", self._path, body=body, content=MERGE_PATCH)
         answer = self._connection.ask(request, take=(HTTPStatus.NOT_FOUND,))
         if answer.code == HTTPStatus.NOT_FOUND:
             raise Conflict(f"{request}: the Lease is not there any more")

@@ -29,6 +29,10 @@ PODS: Final = Collection("Pod", "/api/v1/pods")
 OUR_PODS: Final = Collection("Pod", "/api/v1/pods", LABEL_ATTEMPT)
 ADMISSIONS: Final = "/apis/kueue.x-k8s.io/v1beta2"
 """Kueue's API."""
+_JOB_SET_API: Final = "/apis/jobset.x-k8s.io/v1alpha2"
+JOB_SETS: Final = Collection("JobSet", f"{_JOB_SET_API}/jobsets", f"{LABEL_MANAGED}={MANAGED_BY}")
+"""Watched from when their kind is there; a look asks for them itself."""
+_MADE_JOBS: Final = Collection("Job", "/apis/batch/v1/jobs", "jobset.sigs.k8s.io/jobset-uid")
 QUEUED: Final = Collection("Workload", f"{ADMISSIONS}/workloads")
 """Watched for what changes there, from when a workload of ours names a queue; a look asks for them itself."""
 WATCHED: Final = (NODES, NAMESPACES, PRIORITIES, JOBS, PODS)
@@ -50,8 +54,10 @@ class Look:
 def look(at: Look) -> ClusterState:
     """The region as it is. Raises Transient or Refused."""
     nodes, namespaces, priorities = (_one_of(at, wanted) for wanted in (NODES, NAMESPACES, PRIORITIES))
-    workloads = every(at.connection, JOBS, at.until).items
-    pods = _pods(at, {str(item["metadata"]["uid"]) for item in workloads})
+    jobs, sets = every(at.connection, JOBS, at.until).items, _job_sets(at)
+    workloads = [*jobs, *(sets or ())]
+    makers = _made_by(at, sets or ())
+    pods = _pods(at, {str(item["metadata"]["uid"]) for item in (*workloads, *makers)})
     admissions, unread = _admissions(at, workloads)
     return ClusterState(
         nodes=nodes,
@@ -60,8 +66,25 @@ def look(at: Look) -> ClusterState:
         namespaces=[item["metadata"]["name"] for item in namespaces],
         priority_values={item["metadata"]["name"]: int(item["value"]) for item in priorities},
         admissions=admissions,
+        makers=makers,
+        kinds=("job",) if sets is None else ("job", "jobset"),
         troubles=[f"{wanted.path}: {watch.trouble}" for wanted, watch in at.watches.items() if watch.trouble] + unread,
     )
+
+
+def _job_sets(at: Look) -> list[KubeObject] | None:
+    """Those with our label; None where there is no such kind."""
+    there = at.connection.ask(Request("GET", _JOB_SET_API), take=(HTTPStatus.NOT_FOUND,))
+    return None if there.code == HTTPStatus.NOT_FOUND else every(at.connection, JOB_SETS, at.until).items
+
+
+def _made_by(at: Look, sets: Sequence[KubeObject]) -> list[KubeObject]:
+    """The Jobs that these have made. They carry no label of ours, for they are no workloads of their own."""
+    if not sets:
+        return []
+    uids = {item["metadata"]["uid"] for item in sets}
+    jobs = every(at.connection, _MADE_JOBS, at.until).items
+    return [job for job in jobs if any(owner.get("uid") in uids for owner in job["metadata"].get("ownerReferences") or ())]
 
 
 def _one_of(at: Look, wanted: Collection) -> list[KubeObject]:

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from reconciler.adapters.kube.answers import Answer, Request
+from reconciler.adapters.kube.answers import MERGE_PATCH, Answer, Request
 from reconciler.adapters.kube.connection import Connection
 from reconciler.model.names import LABEL_MANAGED, MANAGED_BY
 from reconciler.ports import Conflict, Stored
@@ -54,7 +54,7 @@ def write(connection: Connection, place: Place, body: bytes, expect: str | None)
         made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **written}
         return _version(connection.ask(Request("POST", place.collection, body=made)))
     patch = {"metadata": {"resourceVersion": expect}, **written}
-    request = Request("PATCH", place.path, body=patch, content="application/merge-patch+json")
+    request = Request("PATCH", place.path, body=patch, content=MERGE_PATCH)
     answer = connection.ask(request, take=(HTTPStatus.NOT_FOUND,))
     if answer.code == HTTPStatus.NOT_FOUND:
         raise Conflict(f"{request}: the agent's record is not there any more")

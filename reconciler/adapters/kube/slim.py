@@ -16,6 +16,7 @@ Wanted = Mapping[str, Union["Wanted", None]]
 
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_OWNERS: Final = dict.fromkeys(("controller", "uid", "kind"))
 _MAKERS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _NAMES: Final = dict.fromkeys(("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp"))
 _CONDITION: Final = dict.fromkeys(("type", "status", "reason", "message"))
@@ -30,7 +31,7 @@ _OF_EVERY_POD: Final[Wanted] = {
         "deletionGracePeriodSeconds": None,
         "labels": dict.fromkeys((LABEL_ATTEMPT, LABEL_MANAGED, _INDEX, *_MAKERS)),
         "annotations": dict.fromkeys((f"{PREFIX}/closed", _INDEX)),
-        "ownerReferences": dict.fromkeys(("controller", "uid", "kind")),
+        "ownerReferences": _OWNERS,
     },
     "spec": {
         **_GATES,
@@ -49,6 +50,12 @@ _OF_A_JOBS_POD: Final[Wanted] = {
         "initContainerStatuses": {"name": None, "state": _STATE},
     },
 }
+_OF_A_WORKLOAD: Final[Wanted] = {
+    **_NAMES,
+    "labels": dict.fromkeys((LABEL_ATTEMPT, LABEL_MANAGED, QUEUE_LABEL)),
+    "annotations": dict.fromkeys((f"{PREFIX}/closed", ANNOTATION_QUEUE)),
+}
+_TIMED: Final[Wanted] = {**_CONDITION, "lastTransitionTime": None}
 _OTHERS: Final = frozenset({"ReplicaSet", "DaemonSet", "StatefulSet", "ReplicationController", "Node"})
 """Whose pods are never those of a workload of ours."""
 
@@ -63,20 +70,24 @@ _WANTED: Final[Mapping[str, Wanted]] = {
     "Namespace": {"metadata": {"name": None, "uid": None, "resourceVersion": None}},
     "PriorityClass": {"metadata": {"name": None, "uid": None, "resourceVersion": None}, "value": None},
     "Job": {
-        "metadata": {
-            **_NAMES,
-            "labels": dict.fromkeys((LABEL_ATTEMPT, LABEL_MANAGED, QUEUE_LABEL)),
-            "annotations": dict.fromkeys((f"{PREFIX}/closed", ANNOTATION_QUEUE)),
-        },
+        "metadata": {**_OF_A_WORKLOAD, "ownerReferences": _OWNERS},
         "spec": {"suspend": None, "activeDeadlineSeconds": None, "template": {"spec": _GATES}},
-        "status": {"completionTime": None, "conditions": {**_CONDITION, "lastTransitionTime": None}},
+        "status": {"completionTime": None, "conditions": _TIMED},
+    },
+    "JobSet": {
+        "metadata": _OF_A_WORKLOAD,
+        "spec": {
+            "suspend": None,
+            "replicatedJobs": {"replicas": None, "template": {"spec": {"template": {"spec": _GATES}}}},
+        },
+        "status": {"conditions": _TIMED},
     },
     # Kueue's. Its checks whole, for they are written back as they were read.
     "Workload": {
         "metadata": {
             **_NAMES,
             "annotations": {f"{PREFIX}/out-of-queue": None},
-            "ownerReferences": dict.fromkeys(("controller", "uid", "kind")),
+            "ownerReferences": _OWNERS,
         },
         "spec": {"active": None},
         "status": {"conditions": _CONDITION, "admissionChecks": None},

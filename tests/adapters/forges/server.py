@@ -40,6 +40,8 @@ class ForgeServer:
     def __init__(self) -> None:
         self.asked: list[Asked] = []
         self.answers: dict[str, list[Answer]] = {}
+        self.lines: set[int] = set()
+        """Connections that are open now."""
         self.url = ""
 
     def says(self, what: str, *answers: Answer) -> None:
@@ -66,6 +68,14 @@ def answering() -> Iterator[ForgeServer]:
 
     class Exchange(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            super().setup()
+            forge.lines.add(id(self))
+
+        def finish(self) -> None:
+            forge.lines.discard(id(self))
+            super().finish()
 
         def do_GET(self) -> None:
             parts = urlsplit(self.path)

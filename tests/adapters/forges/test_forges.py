@@ -5,12 +5,14 @@ from datetime import timedelta
 
 import pytest
 
+from reconciler.adapters.forges import shared
 from reconciler.adapters.forges.shared import STATUS_WORDS
-from reconciler.forge_port import Consent, Forge, PullState, Verdict
+from reconciler.forge_port import Consent, Forge, Pulls, PullState, Verdict
 from reconciler.ports import Conflict, Refused, Transient
 from tests.adapters.forges.server import TOKEN, Answer, ForgeServer
 from tests.adapters.forges.shapes import DIALECTS, SHA, Dialect, comment, comment_at, pull
 from tests.builders import NOW
+from tests.waiting import until
 
 MARK = "<!-- mark -->"
 
@@ -33,9 +35,10 @@ def forge(dialect: Dialect, server: ForgeServer) -> Forge:
 def test_open_pull_requests_are_listed_and_those_of_forks_have_no_branch_here(
     forge: Forge, dialect: Dialect, server: ForgeServer
 ) -> None:
-    wanted = [pull(7), pull(8, None), pull(9, "x", base="main", body="")]
-    server.says(f"GET {dialect.pulls}", Answer([dialect.spelt(one) for one in wanted]))
-    assert forge.open_pulls() == wanted
+    wanted = (pull(7), pull(8, None, body=""), pull(9, "x", base="main", body=""))
+    said = [dialect.spelt(one) for one in (wanted[0], pull(8, None, body="x" * 60_000), wanted[2])]
+    server.says(f"GET {dialect.pulls}", Answer(said))
+    assert forge.open_pulls() == Pulls(wanted), "nor is the text kept, which anybody may have made long"
     assert len(server.asked) == 1
 
 
@@ -43,8 +46,41 @@ def test_a_listing_has_as_many_pages_as_it_has(forge: Forge, dialect: Dialect, s
     further = {"Link": f'<{server.url}{dialect.pulls}?page=2&per_page=50>; rel="next"'}
     first = Answer([dialect.spelt(pull(number)) for number in range(1, 51)], headers=further)
     server.says(f"GET {dialect.pulls}", first, Answer([dialect.spelt(pull(51))]))
-    assert [one.number for one in forge.open_pulls()] == list(range(1, 52))
+    assert [one.number for one in forge.open_pulls().those] == list(range(1, 52))
     assert [each.query.get("page", "1") for each in server.asked] == ["1", "2"]
+
+
+def test_a_listing_that_anybody_can_make_longer_is_cut_and_says_so(
+    forge: Forge, dialect: Dialect, server: ForgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "MOST", 60)
+    further = {"Link": f'<{server.url}{dialect.pulls}?page=2&per_page=50>; rel="next"'}
+    page = [dialect.spelt(pull(number, state=PullState.CLOSED)) for number in range(50)]
+    server.says(f"GET {dialect.pulls}", Answer(page, headers=further))
+    ended = forge.ended_pulls("placements", NOW)
+    assert (len(ended.those), ended.complete) == (60, False)
+    opened = forge.open_pulls()
+    assert (len(opened.those), opened.complete) == (60, False)
+    assert len(server.asked) == 4, "nothing further is asked for"
+
+
+def test_comments_without_end_are_that_pull_request_s_trouble(
+    forge: Forge, kind: str, dialect: Dialect, server: ForgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "MOST", 60)
+    server.says(f"GET {dialect.user}", Answer({"id": 1, dialect.login: "bot"}))
+    further = {"Link": f'<{server.url}{dialect.comments}?page=2&per_page=50>; rel="next"'}
+    server.says(f"GET {dialect.comments}", Answer([comment(kind, at, "mallory", "words") for at in range(50)], headers=further))
+    with pytest.raises(Refused, match="more than 60 entries"):
+        forge.upsert_comment(7, MARK, MARK)
+
+
+def test_it_can_be_asked_again_after_it_has_hung_up(forge: Forge, dialect: Dialect, server: ForgeServer) -> None:
+    server.says(f"GET {dialect.pulls}", Answer([]))
+    assert forge.open_pulls() == Pulls(())
+    forge.hang_up()
+    until(lambda: not server.lines)
+    assert forge.open_pulls() == Pulls(())
 
 
 def test_ended_ones_come_newest_first_and_no_further_back_than_asked(forge: Forge, dialect: Dialect, server: ForgeServer) -> None:
@@ -52,7 +88,7 @@ def test_ended_ones_come_newest_first_and_no_further_back_than_asked(forge: Forg
     wanted = [pull(9, state=PullState.MERGED), pull(8, state=PullState.CLOSED), pull(7, state=PullState.CLOSED, updated_at=old)]
     further = {"Link": f'<{server.url}{dialect.pulls}?page=2&per_page=50>; rel="next"'}
     server.says(f"GET {dialect.pulls}", Answer([dialect.spelt(one) for one in wanted], headers=further), Answer([]))
-    assert list(forge.ended_pulls("placements", NOW - timedelta(days=1))) == wanted[:2]
+    assert forge.ended_pulls("placements", NOW - timedelta(days=1)) == Pulls(tuple(wanted[:2]))
     asked = server.asked[0].query
     assert {name: asked.get(name) for name in dialect.listing} == dialect.listing
 
@@ -120,14 +156,16 @@ def test_who_approved_and_merged_on_gitea(server: ForgeServer) -> None:
     merged = dialect.spelt(pull(7, state=PullState.MERGED)) | {"merged_by": {"login": "carol"}}
     server.says(f"GET {dialect.pulls}/7", Answer(merged))
     reviews = [
-        {"state": "APPROVED", "dismissed": False, "user": {"login": "alice"}},
-        {"state": "REQUEST_CHANGES", "dismissed": False, "user": {"login": "alice"}},
-        {"state": "APPROVED", "dismissed": False, "user": {"login": "alice"}},
-        {"state": "COMMENT", "dismissed": False, "user": {"login": "alice"}},
-        {"state": "APPROVED", "dismissed": True, "user": {"login": "bob"}},
-        {"state": "APPROVED", "dismissed": False, "user": {"login": "dave"}},
-        {"state": "REQUEST_CHANGES", "dismissed": False, "user": {"login": "dave"}},
-        {"state": "REQUEST_REVIEW", "dismissed": False, "user": None},
+        {"state": "APPROVED", "official": True, "dismissed": False, "user": {"login": "alice"}},
+        {"state": "REQUEST_CHANGES", "official": True, "dismissed": False, "user": {"login": "alice"}},
+        {"state": "APPROVED", "official": True, "dismissed": False, "user": {"login": "alice"}},
+        {"state": "COMMENT", "official": False, "dismissed": False, "user": {"login": "alice"}},
+        {"state": "APPROVED", "official": True, "dismissed": True, "user": {"login": "bob"}},
+        {"state": "APPROVED", "official": True, "dismissed": False, "user": {"login": "dave"}},
+        {"state": "REQUEST_CHANGES", "official": True, "dismissed": False, "user": {"login": "dave"}},
+        {"state": "APPROVED", "official": False, "dismissed": False, "user": {"login": "mallory"}},
+        {"state": "REQUEST_CHANGES", "official": False, "dismissed": False, "user": {"login": "alice"}},
+        {"state": "REQUEST_REVIEW", "official": False, "dismissed": False, "user": None},
     ]
     server.says(f"GET {dialect.pulls}/7/reviews", Answer(reviews, headers={"X-Total-Count": str(len(reviews))}))
     assert dialect.make(server.account()).consent(7) == Consent(("alice",), "carol")
@@ -186,7 +224,7 @@ def test_a_pull_request_on_gitea_that_was_pushed_to_no_branch_has_no_head_here(s
     said = dialect.spelt(pull(7))
     said["head"] |= {"label": "", "ref": "refs/pull/7/head"}
     server.says(f"GET {dialect.pulls}", Answer([said]))
-    assert [one.head for one in dialect.make(server.account()).open_pulls()] == [None]
+    assert [one.head for one in dialect.make(server.account()).open_pulls().those] == [None]
 
 
 def test_a_fork_that_is_gone_is_a_fork(server: ForgeServer) -> None:
@@ -195,10 +233,10 @@ def test_a_fork_that_is_gone_is_a_fork(server: ForgeServer) -> None:
         said = dialect.spelt(pull(7))
         said["head"] |= gone
         server.says(f"GET {dialect.pulls}", Answer([said]))
-        assert [one.head for one in dialect.make(server.account()).open_pulls()] == [None], kind
+        assert [one.head for one in dialect.make(server.account()).open_pulls().those] == [None], kind
     dialect = DIALECTS["gitlab"]
     server.says(f"GET {dialect.pulls}", Answer([dialect.spelt(pull(7)) | {"source_project_id": None}]))
-    assert [one.head for one in dialect.make(server.account()).open_pulls()] == [None]
+    assert [one.head for one in dialect.make(server.account()).open_pulls().those] == [None]
 
 
 # ---- what goes wrong ----------------------------------------------------------------------------------------------

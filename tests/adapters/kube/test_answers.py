@@ -110,7 +110,8 @@ def test_a_deletion_that_lost_to_another_write_is_not_taken_for_done(server: Ser
 
 def read_of(*pods: Raw) -> list[Raw]:
     """The answers to a read, with these for the pods."""
-    return [page("Node"), page("Namespace"), page("PriorityClass"), page("Job"), *pods]
+    no_job_sets = status(404, "the server could not find the requested resource")
+    return [page("Node"), page("Namespace"), page("PriorityClass"), page("Job"), no_job_sets, *pods]
 
 
 def test_a_read_goes_through_all_pages_and_asks_for_pods_last(server: Server) -> None:
@@ -125,6 +126,7 @@ def test_a_read_goes_through_all_pages_and_asks_for_pods_last(server: Server) ->
         "/api/v1/namespaces?limit=2",
         "/apis/scheduling.k8s.io/v1/priorityclasses?limit=2",
         "/apis/batch/v1/jobs?limit=2&labelSelector=app.kubernetes.io%2Fmanaged-by%3Dgpu-reconciler",
+        "/apis/jobset.x-k8s.io/v1alpha2?timeout=5s",
         "/api/v1/pods?limit=2",
         "/api/v1/pods?limit=2&continue=next%2F%3D",
     ]

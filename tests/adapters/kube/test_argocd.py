@@ -99,8 +99,15 @@ def test_what_an_operation_said_of_files_that_have_left_is_forgotten() -> None:
     assert "Job/team-a/x-a1" not in errors(still)
 
 
-def test_a_server_that_did_not_answer_speaks_against_no_object() -> None:
-    words = 'Internal error occurred: failed calling webhook "x": context deadline exceeded'
+NO_VERDICTS = {
+    "a webhook that did not answer": 'Internal error occurred: failed calling webhook "x": context deadline exceeded',
+    "a connection that was lost": 'Patch "https://10.96.0.1:443/apis/batch/v1": http2: client connection lost',
+    "a quota that is full": 'jobs.batch "x-a1" is forbidden: exceeded quota: q, requested: count/jobs.batch=1, limited: 0',
+}
+
+
+@pytest.mark.parametrize("words", NO_VERDICTS.values(), ids=NO_VERDICTS.keys())
+def test_what_is_no_verdict_speaks_against_no_object(words: str) -> None:
     found = application(
         "OutOfSync", NEW, resource("x-a1", "OutOfSync"), operationState=operation("Running", NEW, failed("x-a1", words))
     )

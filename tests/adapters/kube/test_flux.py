@@ -74,6 +74,14 @@ TO_ENGINE = {
         "ReconciliationFailed",
         'Job/a/x dry-run failed: Patch "https://10.0.0.1:443/apis/batch/v1": dial tcp 10.0.0.1:443: connect: connection refused',
     ),
+    "a connection that was lost": (
+        "ReconciliationFailed",
+        'Job/a/x dry-run failed: Patch "https://10.96.0.1:443/apis/batch/v1/namespaces/a/jobs/x": http2: client connection lost',
+    ),
+    "a quota that is full": (
+        "ReconciliationFailed",
+        'Job/a/x dry-run failed (Forbidden): jobs.batch "x" is forbidden: exceeded quota: q, requested: count/jobs.batch=1',
+    ),
     "a time-out": ("ReconciliationFailed", "Job/a/x apply failed: context deadline exceeded"),
     "a path that is not there": (
         "ArtifactFailed",
