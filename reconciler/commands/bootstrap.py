@@ -136,6 +136,7 @@ def _wanted(asked: Asked, said: Declared) -> Bootstrap:
         image=asked.image or STAGE_IMAGE,
         teams=teams,
         profile=said.region.profile,
+        workloads=said.region.workloads,
         private=not asked.public,
         receiver=asked.receiver,
     )

@@ -41,7 +41,8 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """Jobs of the pull request that come before another one in the queue, and did not: the first of them, and how many."""
+    """Jobs of the pull request that come before another one in the queue, and did not: some of them, in the queue's order, and
+    how many there are. The first ones, where they are new."""
 
     named: tuple[JobKey, ...] = ()
     count: int = 0
@@ -153,9 +154,9 @@ def overtaken(first: Sequence[JobKey], then: Sequence[JobKey], touched: Abstract
     """
     was = {key: place for place, key in enumerate(first)}
     nowhere = len(first)
+    # Of the touched ones so far: the place in `first`, and the place in `then` with its sign changed. Sorted: those that a job
+    # was not behind before are the end of the list, and of the new ones those that come first in `then` are its very end.
     passed: list[tuple[int, int]] = []
-    """Of the touched ones so far: the place in `first`, and the place in `then` from the end. Sorted: those that one job was not
-    behind before are the end of the list, and the first of them in `then` its very end where they are new."""
     found: dict[JobKey, Behind] = {}
     for place, key in enumerate(then):
         if key in touched:

@@ -19,7 +19,7 @@ MOST_CHANGED = 5_000
 """Files of one pull request that are looked at."""
 MOST_READ = 20_000
 """Entries of its folders that differ from what they were, ours or not."""
-MOST_BYTES = 8 << 20
+MOST_BYTES = 4 << 20
 """Of all files that are read of one: as values they take many times that."""
 
 

@@ -59,6 +59,8 @@ class Bootstrap:
     teams: tuple[str, ...]
     """Their namespaces; further namespaces for jobs likewise."""
     profile: Profile = field(default_factory=Profile)
+    workloads: tuple[str, ...] = ("job",)
+    """Kinds of workload that are applied."""
     private: bool = True
     """The repository is read with a Secret."""
     receiver: bool = False
@@ -109,6 +111,7 @@ def _values(wanted: Bootstrap) -> dict[str, Any]:
         "image": wanted.image,
         "args": _arguments(wanted),
         "volcano": wanted.profile.gang == "volcano",
+        "jobset": "jobset" in wanted.workloads,
         "env": _environment(wanted.store),
     }
 

@@ -104,18 +104,24 @@ def _printed(rendering: Rendering, values: Mapping[str, Any]) -> bytes:
 
 
 def _refuse(rendering: Rendering) -> None:
-    excess = len(f"{rendering.job_name}-{rendering.spec.nodes - 1}-12345") - _NAME_LIMIT
-    if rendering.is_set and excess > 0:
-        room = len(names.stem_of(rendering.attempt) or rendering.attempt) - excess
-        raise Unrenderable(
-            f"its pods' names would have more than {_NAME_LIMIT} letters: a JobSet of {rendering.spec.nodes} nodes "
-            f"needs a job_id of at most {room}, or `workload: job`"
-        )
+    if rendering.is_set:
+        _refuse_long_name(rendering)
     wrong = [f"pod_overlay: {what}" for what in overlay_problems(rendering.spec, rendering.region)]
     for partial in rendering.regional_pods:
         wrong += [f"the profile of {rendering.region.name}: pod: {what}" for what in partial_problems(partial)]
     if wrong:
         raise Unrenderable("; ".join(wrong))
+
+
+def _refuse_long_name(rendering: Rendering) -> None:
+    """Of a job's first attempt already what would be too long for its thousandth."""
+    tail = f"-123456-a9999-{SET_JOB}-0-{rendering.spec.nodes - 1}-12345"
+    room = _NAME_LIMIT - len(tail)
+    if len(names.stem_of(rendering.attempt) or rendering.attempt) > room:
+        raise Unrenderable(
+            f"its pods' names would have more than {_NAME_LIMIT} letters: a JobSet of {rendering.spec.nodes} nodes "
+            f"needs a job_id of at most {room}, or `workload: job`"
+        )
 
 
 def _values(rendering: Rendering) -> dict[str, Any]:

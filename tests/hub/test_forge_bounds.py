@@ -106,7 +106,7 @@ def test_files_that_are_each_small_enough_may_be_too_much_together(rig: ForgeRig
     number = asks_for(rig, {"jobs": ("040000", tree(rig, {TEAM: ("040000", team)}))})
     assert memory_of_a_look(rig) < MOST_MEMORY
     assert verdict(rig, number)[0] is Verdict.FAILURE
-    assert "more than 8 MiB; split it" in comment(rig, number)
+    assert "more than 4 MiB; split it" in comment(rig, number)
 
 
 def test_as_many_files_as_are_looked_at_are_looked_at(rig: ForgeRig) -> None:

@@ -3,11 +3,15 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from reconciler.adapters.documents import reader
+from reconciler.adapters.git import BareClone
 from reconciler.forge_port import Verdict
-from reconciler.hub.forge_checks import MOST_AT_ONCE
+from reconciler.hub.forge_checks import MOST_AT_ONCE, MOST_SECONDS
+from reconciler.hub.forge_loop import BREATH_SECONDS, ForgeLoop
 from tests.builders import TEAM
 from tests.githttp import run_git
 from tests.hub.forge_rig import ForgeRig
@@ -228,3 +232,118 @@ def test_one_that_is_over_is_forgotten_and_one_that_is_refused_is_tried_again(ri
     rig.asked()
     look(rig)
     assert set(rig.asked()) == {"open_pulls"}
+
+
+# ---- what goes wrong with one and holds up no other ----------------------------------------------------------------
+
+
+def heard(rig: ForgeRig) -> str:
+    """What the loop has told the hub of its troubles."""
+    return "; ".join(f"{one.code}: {one.what}" for one in rig.hub.board.heard.troubles)
+
+
+def lose(rig: ForgeRig, number: int) -> None:
+    """The forge has a pull request, and Git has not got its head (any more, or yet)."""
+    run_git(rig.bare, "update-ref", "-d", f"refs/pull/{number}/head")
+
+
+def break_head(rig: ForgeRig, number: int) -> None:
+    """Its head is a commit whose parent no git finds."""
+    tree = run_git(rig.bare, "rev-parse", "main^{tree}")
+    body = f"tree {tree}\nparent {'1' * 40}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nx\n".encode()
+    commit = run_git(rig.bare, "hash-object", "-w", "--literally", "-t", "commit", "--stdin", body=body)
+    (rig.bare / f"refs/pull/{number}/head").write_text(f"{commit}\n")
+
+
+UNREADABLE = {"its head is not in Git": lose, "its history cannot be read": break_head}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_one_that_git_does_not_give_is_told_and_holds_up_no_other(rig: ForgeRig, case: str) -> None:
+    broken = asks(rig, {FILE: job_file(gpus=1)})
+    sound = asks(rig, {FILE: job_file(gpus=2)})
+    UNREADABLE[case](rig, broken)
+    rig.settle()
+    wait = rig.loop.turn()
+    assert verdict(rig, sound)[0] is Verdict.SUCCESS
+    assert f"ForgeRefused: pull request {broken} cannot be read" in heard(rig)
+    assert wait > BREATH_SECONDS, "and it is not tried again at once"
+    asks(rig, {FILE: job_file(gpus=1)}, broken)
+    look(rig)
+    assert verdict(rig, broken)[0] is Verdict.SUCCESS
+    assert heard(rig) == ""
+
+
+def test_many_that_cannot_be_read_wait_for_those_that_can_and_are_not_tried_at_once(rig: ForgeRig) -> None:
+    for number in [asks(rig, {FILE: job_file(gpus=at % 8 + 1)}) for at in range(MOST_AT_ONCE + 1)]:
+        lose(rig, number)
+    sound = asks(rig, {FILE: job_file(gpus=2)})
+    rig.settle()
+    assert rig.loop.turn() == BREATH_SECONDS, "two have not been looked at yet"
+    rig.clock.seconds += BREATH_SECONDS
+    assert rig.loop.turn() > BREATH_SECONDS
+    assert verdict(rig, sound)[0] is Verdict.SUCCESS
+
+
+class SlowClone(BareClone):
+    """One whose remote takes its time for each head."""
+
+    def __init__(self, rig: ForgeRig, seconds: float, **options: Any) -> None:
+        super().__init__(rig.url, rig.folder / "slow", **options)
+        self._clock, self._seconds = rig.clock, seconds
+
+    def fetch_ref(self, ref: str) -> str:
+        self._clock.seconds += self._seconds
+        return super().fetch_ref(ref)
+
+
+def test_a_slow_remote_ends_the_look_and_the_next_one_begins_with_proposals(rig: ForgeRig) -> None:
+    rig.loop = ForgeLoop(rig.hub.board, SlowClone(rig, MOST_SECONDS), reader, lambda _: rig.forge, rig.clock)
+    numbers = [asks(rig, {FILE: job_file(gpus=at + 1)}) for at in range(3)]
+    rig.settle()
+    for at in range(3):
+        assert len(rig.forge.comments) == at
+        rig.loop.turn()
+        rig.clock.seconds += BREATH_SECONDS
+    assert sorted(rig.forge.comments) == numbers
+    assert rig.asked().count("open_pulls") == 3
+
+
+def test_a_forge_that_takes_no_status_has_the_comment_all_the_same_and_is_asked_for_the_status_alone(rig: ForgeRig) -> None:
+    number = asks(rig, {FILE: job_file()})
+    rig.forge.refuses = {"set_status pending", "set_status success"}
+    look(rig)
+    assert "would start in eu" in comment(rig, number)
+    assert "set_status success is not allowed" in heard(rig)
+    rig.asked()
+    look(rig)
+    assert rig.asked() == ["open_pulls", "set_status success"]
+    rig.forge.refuses = set()
+    look(rig)
+    assert verdict(rig, number)[0] is Verdict.SUCCESS
+    assert heard(rig) == ""
+    rig.asked()
+    look(rig)
+    assert rig.asked() == ["open_pulls"]
+
+
+def test_a_forge_that_goes_silent_forgets_no_status_that_it_has_refused(rig: ForgeRig) -> None:
+    number = asks(rig, {FILE: job_file()})
+    rig.forge.refuses = {"set_status success"}
+    look(rig)
+    rig.asked()
+    rig.forge.dies_after = 1
+    look(rig)
+    rig.forge.dies_after, rig.forge.refuses = None, set()
+    rig.clock.seconds += 10
+    look(rig)
+    assert verdict(rig, number)[0] is Verdict.SUCCESS
+
+
+def test_more_than_are_listed_are_told(rig: ForgeRig) -> None:
+    rig.forge.most = 1
+    number = asks(rig, {FILE: job_file(gpus=1)})
+    asks(rig, {FILE: job_file(gpus=2)})
+    look(rig)
+    assert verdict(rig, number)[0] is Verdict.SUCCESS
+    assert "ForgeRefused: more than 1 pull requests are open, and the newest are not looked at; close some" in heard(rig)

@@ -168,3 +168,13 @@ def test_files_are_in_the_order_in_which_they_are_to_be_applied() -> None:
 
 if __name__ == "__main__":
     DEPLOYED.write_text(deployed(), encoding="utf-8")
+
+
+def test_job_sets_may_be_applied_where_the_region_has_them() -> None:
+    rules = objects(wanted(workloads=("job", "jobset")))["Role", "red", "gpu-reconciler-applier"]["rules"]
+    assert ["jobsets"] in [rule["resources"] for rule in rules]
+    found = objects(wanted("argocd", workloads=("job", "jobset")))
+    kind = {"group": "jobset.x-k8s.io", "kind": "JobSet"}
+    assert kind in found["AppProject", "argocd", "jobs"]["spec"]["namespaceResourceWhitelist"]
+    assert {**kind, "jsonPointers": ["/spec"]} in found["Application", "argocd", "jobs"]["spec"]["ignoreDifferences"]
+    assert "jobset" not in bootstrap_files(wanted())["3-flux.yaml"] + bootstrap_files(wanted("argocd"))["3-argocd.yaml"]

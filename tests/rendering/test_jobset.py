@@ -60,9 +60,11 @@ def test_its_pods_find_the_first_by_the_name_that_the_set_gives_it() -> None:
 
 
 def test_a_name_that_leaves_its_pods_no_room_is_told_with_what_to_do() -> None:
-    assert len(made(nodes=8, job_id="j" * 41)[0]) == 51
-    for job_id in ("j" * 42, "j" * 60):
-        with pytest.raises(Unrenderable, match="a JobSet of 8 nodes needs a job_id of at most 41, or `workload: job`"):
+    longest = rendering(job(job_id="j" * 38, workload="jobset", nodes=8), WHERE, number=9999)
+    assert len(f"{longest.job_name}-7-12345") == 63
+    render_checked(longest)
+    for job_id in ("j" * 39, "j" * 60):
+        with pytest.raises(Unrenderable, match="a JobSet of 8 nodes needs a job_id of at most 38, or `workload: job`"):
             render_job(rendering(job(job_id=job_id, workload="jobset", nodes=8), WHERE))
 
 
