@@ -97,7 +97,7 @@ _UNSTARTABLE = ("CreateContainerConfigError", "CreateContainerError", "RunContai
 
 def not_started(workload: WorkloadReport | None, limit_seconds: int) -> Ending:
     """What a missed start means: a spec that can start nowhere, or a region that could not start it now."""
-    waiting = "" if workload is None else next((pod.waiting for pod in workload.pods if pod.waiting), "")
+    waiting = "" if workload is None else next((pod.waiting for pod in workload.pods if pod.waiting), workload.waiting or "")
     if waiting and waiting.startswith(_UNPULLABLE):
         return Ending(
             Event.WITHDRAWN, because(Why.IMAGE_PULL, message=_short(waiting)), Outcome.START_TIMEOUT, counts=True, final=True

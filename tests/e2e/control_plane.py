@@ -4,15 +4,18 @@ Pods are played by kwok, by annotations of the pod: `sim/run` how long it runs (
 to stop. All state is in one folder; what is started here is ended here, by its process.
 """
 
+import fcntl
 import json
 import os
+import random
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.waiting import until
 
@@ -219,13 +222,30 @@ def region(folder: Path, name: str = "eu", gates: Sequence[str] = (), apis: Sequ
         plane.stop()
 
 
+_PORTS = range(15_000, 30_000)
+"""Below those from which the system takes ports for clients: one of these could be gone before its server listens."""
+_KEPT: list[IO[bytes]] = []
+"""Locks on the ports that were given out here, so that tests side by side get others. They fall with the process."""
+
+
 def free_ports(count: int) -> tuple[int, ...]:
-    """Ports of loopback that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = tuple(one.getsockname()[1] for one in sockets)
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports of loopback that nobody listens on, and that nobody else is given as long as this process lives."""
+    folder = Path(tempfile.gettempdir()) / "gpu-reconciler-ports"
+    folder.mkdir(exist_ok=True)
+    found: list[int] = []
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if len(found) == count:
+            break
+        lock = (folder / str(port)).open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            lock.close()
+            continue
+        _KEPT.append(lock)
+        found.append(port)
+    return tuple(found)
 
 
 def _node(name: str, gpus: int, product: str) -> dict[str, Any]:

@@ -208,3 +208,8 @@ def test_words_of_others_are_cut() -> None:
     found = not_started(make_workload("x", make_pod(phase="Pending", waiting="Unschedulable: " + 9000 * "x")), 60)
     assert len(str(found.reason.numbers["message"])) == 500
     assert str(found.reason.numbers["message"]).endswith("…")
+
+
+def test_what_a_workload_without_pods_waits_for_is_told() -> None:
+    queued = make_workload("x").model_copy(update={"waiting": "couldn't assign flavors: insufficient unused quota"})
+    assert "insufficient unused quota" in not_started(queued, 60).reason.text

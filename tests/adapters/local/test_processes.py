@@ -13,6 +13,8 @@ from reconciler.adapters.local import shim
 from tests.adapters.local.real import RealWorld, is_running
 from tests.adapters.local.world import conditions, make_job, phases
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def world(real_world: RealWorld) -> RealWorld:
@@ -177,8 +179,6 @@ def test_gang_of_two_meets_at_its_stable_host_name(world: RealWorld) -> None:
         port = free.getsockname()[1]
     program = """
 import os, socket, time
-
-pytestmark = pytest.mark.slow
 address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 if os.environ["JOB_COMPLETION_INDEX"] == "0":
     server = socket.create_server(address)
