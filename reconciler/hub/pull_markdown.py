@@ -18,8 +18,9 @@ _JOINT: Final = "\u200b"
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#!|~$&^])")
 _CALLS: Final = re.compile(r"([@#!$%&~^])(?=\S)")
 _ADDRESSES: Final = re.compile(r"(?i)(https?|ftp|mailto|www)(?=[:.])")
-_TALLIES: Final = re.compile(r"(?i)\bGH-(?=\d)|\b(?=\d*[a-f])[0-9a-f]{6}(?=[0-9a-f]{1,58}\b)")
-"""What forges take for an issue or for a commit of theirs."""
+_NUMBERED: Final = re.compile(r"(?i)\b(GH-)(?=\d)")
+_COMMITS: Final = re.compile(r"(?i)\b(?=\d*[a-f])[0-9a-f]{7,}\b")
+"""What forges take for a commit of theirs. Not of digits alone: that is a number."""
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -32,8 +33,9 @@ def one_line(text: str, most: int = MOST) -> str:
 
 def words(text: str, most: int = MOST) -> str:
     """The text as plain words of a sentence or a cell."""
-    line = _TALLIES.sub(rf"\g<0>{_JOINT}", one_line(text, most))
-    parted = _ADDRESSES.sub(rf"\1{_JOINT}", _CALLS.sub(rf"\1{_JOINT}", line))
+    parted = _COMMITS.sub(lambda found: _JOINT.join(re.findall(".{1,6}", found[0])), one_line(text, most))
+    for pattern in (_NUMBERED, _CALLS, _ADDRESSES):
+        parted = pattern.sub(rf"\1{_JOINT}", parted)
     return _SPECIAL.sub(r"\\\1", parted)
 
 

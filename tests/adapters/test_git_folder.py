@@ -3,11 +3,12 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from reconciler.adapters.git import BareClone
+from reconciler.adapters.git import INNER, BareClone
 from reconciler.ports import RefUpdate, Refused, Transient
 from tests.adapters.gitworld import FILES, WHEN, Unmade, all_files, hide_own_settings, unmade_clone
 from tests.githttp import commit_files, run_git
@@ -36,6 +37,25 @@ def test_a_folder_with_files_of_others_is_left_alone(world: Unmade) -> None:
     with pytest.raises(Refused, match="no clone of ours; name an empty or a new folder"):
         world.clone().fetch()
     assert [path.name for path in world.folder.iterdir()] == ["thesis.tex"]
+
+
+def test_another_clone_in_the_folder_is_left_alone(world: Unmade) -> None:
+    inner = BareClone(world.url, world.folder / INNER)
+    inner.fetch()
+    outer = world.clone()
+    outer.fetch()
+    del outer
+    (world.folder / INNER / "refs/remotes/origin/x.lock").touch()
+    outer = world.clone()
+    assert outer.fetch()["main"] == world.main
+    assert (world.folder / INNER / "refs/remotes/origin/x.lock").exists(), "it may be in use there"
+    (world.folder / "config").write_bytes(b"\0\0[[[")
+    for _ in range(3):  # it is made again within two
+        with suppress(Transient):
+            outer.fetch()
+    assert all_files(outer, world.main) == all_files(inner, world.main) == FILES
+    outer.maintain()
+    assert inner.fetch()["main"] == world.main
 
 
 def test_a_folder_that_cannot_be_made_is_refused(world: Unmade, tmp_path: Path) -> None:

@@ -134,6 +134,16 @@ def test_a_tree_made_to_fill_the_memory_is_refused(world: Objects, monkeypatch: 
         clone.files(clone.commit(tree, [], "bomb", WHEN))
 
 
+def test_a_tree_of_folders_alone_is_refused_as_well(world: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trees, "MOST_ENTRIES", 20_000)
+    tree = world.clone.write_tree(None, {})
+    for _ in range(9):
+        body = b"".join(b"40000 d%d\0%b" % (at, bytes.fromhex(tree)) for at in range(9))
+        tree = run_git(world.folder / "clone", "hash-object", "-w", "-t", "tree", "--stdin", body=body)
+    with pytest.raises(Refused, match="more than 20000 files and folders"):
+        world.clone.files(world.clone.commit(tree, [], "bomb", WHEN))
+
+
 def test_folders_without_end_are_refused(world: Objects) -> None:
     deep = world.clone.write_tree(None, {"/".join("d" * (trees.MOST_LEVELS + 1)): world.clone.write_blob(b"x")})
     with pytest.raises(Refused, match="folders deep"):

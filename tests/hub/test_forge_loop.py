@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from reconciler.forge_port import PullState
-from reconciler.hub.forge_loop import BACK_OFF_SECONDS
+from reconciler.hub.forge_loop import BACK_OFF_SECONDS, UPKEEP_SECONDS
 from reconciler.hub.results import Ended
 from reconciler.model.attempt import State
 from reconciler.model.record import Phase
 from reconciler.ports import Refused
 from tests.builders import TEAM
+from tests.githttp import run_git
 from tests.hub.forge_rig import FORGE, ForgeRig
 from tests.hub.words import SETTINGS
 
@@ -125,6 +126,82 @@ def test_a_no_that_nobody_told_of_is_found_by_looking_now_and_then(rig: ForgeRig
     assert rig.record().phase is Phase.HELD
 
 
+def many_proposed(rig: ForgeRig, count: int) -> dict[str, int]:
+    """So many jobs that wait for a person, and their pull requests."""
+    rig.jobs(*(f"job-{at}" for at in range(count)), gpus=1)
+    rig.both()
+    return {str(one.head).rpartition("/")[2]: number for number, one in rig.forge.pulls.items()}
+
+
+def held(rig: ForgeRig) -> list[str]:
+    return sorted(str(key) for key, record in rig.records().items() if record.phase is Phase.HELD)
+
+
+def look(rig: ForgeRig) -> None:
+    rig.loop.tell()
+    rig.both()
+
+
+def test_many_that_are_closed_at_once_are_no_no_until_people_say_so_one_by_one(rig: ForgeRig) -> None:
+    numbers = many_proposed(rig, 8)
+    for number in numbers.values():
+        rig.forge.people_close(number)
+    look(rig)
+    rig.loop = rig.another_loop()
+    look(rig)
+    assert held(rig) == []
+    assert "8 of 8 pull requests of proposals were closed at once" in troubles(rig)["ForgeSuspicious"]
+    assert "restore `placements`" in troubles(rig)["ForgeSuspicious"]
+    assert len(rig.forge.pulls) == 8, "nor is another one opened"
+    for number in numbers.values():
+        rig.forge.people_edit(number, state=PullState.OPEN)
+    look(rig)
+    assert troubles(rig) == {}
+    for job in ("job-0", "job-1", "job-2", "job-3"):
+        rig.forge.people_close(numbers[job])
+        rig.loop.tell()
+        rig.loop.turn()
+        rig.clock.seconds += 2
+    rig.both()
+    assert held(rig) == [f"{TEAM}/job-{at}" for at in range(4)]
+    assert troubles(rig) == {}
+
+
+def test_a_branch_that_is_deleted_is_a_no_though_many_were_closed(rig: ForgeRig) -> None:
+    numbers = many_proposed(rig, 5)
+    for number in numbers.values():
+        rig.forge.people_close(number)
+    look(rig)
+    rig.move(f"proposals/{TEAM}/job-0", None)
+    look(rig)
+    assert held(rig) == [f"{TEAM}/job-0"]
+
+
+def test_a_few_that_are_closed_at_once_are_a_no(rig: ForgeRig) -> None:
+    numbers = many_proposed(rig, 4)
+    for job in ("job-0", "job-1", "job-2"):
+        rig.forge.people_close(numbers[job])
+    look(rig)
+    assert held(rig) == [f"{TEAM}/job-{at}" for at in range(3)]
+
+
+def test_a_listing_that_does_not_reach_back_opens_nothing_that_may_have_been_closed(rig: ForgeRig) -> None:
+    number = rig.proposed()
+    rig.forge.people_close(number)
+    for _ in range(2):
+        rig.clock.seconds += 7200
+        rig.forge.people_close(rig.forge.add(None, "placements"))
+    rig.forge.most = 2
+    rig.tell_again("eu")
+    rig.tell_again("us")
+    look(rig)
+    assert (len(rig.forge.pulls), rig.forge.heads()) == (3, [])
+    assert "1 proposals get no pull request" in " ".join(one.what for one in rig.hub.board.heard.troubles)
+    rig.job("fresh")
+    rig.both()
+    assert rig.forge.heads() == [f"proposals/{TEAM}/fresh"], "of one that was decided later it is known"
+
+
 def test_a_no_counts_though_the_mark_was_taken_away(rig: ForgeRig) -> None:
     number = rig.proposed()
     rig.forge.people_close(number, body="")
@@ -191,6 +268,21 @@ def test_names_survive_the_process_that_heard_them(rig: ForgeRig) -> None:
     rig.loop = rig.another_loop()
     rig.both()
     assert rig.attempt().approved_by == ("alice", "carol")
+
+
+def test_a_mark_that_was_edited_into_another_pull_request_names_nobody(rig: ForgeRig) -> None:
+    number = rig.proposed()
+    other = rig.proposed("other", gpus=1)
+    mark = rig.forge.pulls[number].body
+    rig.merge_proposal()
+    rig.merge_proposal("other")
+    rig.forge.people_merge(number, "alice")
+    rig.forge.people_merge(other, "mallory")
+    rig.forge.people_edit(number, body="")
+    rig.forge.people_edit(other, body=mark)
+    rig.both()
+    assert rig.attempt().state is State.GRANTED
+    assert rig.attempt().approved_by == ()
 
 
 STRANGE = {
@@ -360,3 +452,31 @@ def test_a_loop_that_dies_after_any_call_is_finished_by_the_next(rig: ForgeRig, 
     assert sorted(filter(None, rig.forge.heads())) == wanted
     assert "(4 GPUs" in next(one.title for one in rig.forge.pulls.values() if one.head == wanted[0])
     assert rig.forge.heads(PullState.CLOSED) == [f"proposals/{TEAM}/job-0"]
+
+
+# ---- what it leaves behind ----------------------------------------------------------------------------------------
+
+
+def test_what_pull_requests_bring_is_packed_now_and_then(rig: ForgeRig) -> None:
+    for at in range(3):
+        commit = rig.put({f"jobs/{TEAM}/a.yaml": f"# {at}"}, "away")
+        run_git(rig.bare, "update-ref", f"refs/pull/{rig.forge.add(None, 'main', commit=commit)}/head", commit)
+    look(rig)
+    objects = rig.folder / f"pulls-{rig.loops}" / "objects"
+    assert list(objects.glob("??/*"))
+    rig.clock.seconds += UPKEEP_SECONDS
+    rig.tell_again("eu")
+    look(rig)
+    assert not list(objects.glob("??/*"))
+    assert list(objects.glob("pack/*.pack"))
+
+
+def test_it_hangs_up_when_it_ends_and_when_the_forge_is_another(rig: ForgeRig) -> None:
+    rig.both()
+    assert rig.forge.hung_up == 0
+    rig.put({"reconciler.yaml": f"{SETTINGS}{FORGE.replace('ml/jobs', 'ml/other')}"})
+    rig.both()
+    assert rig.forge.hung_up == 1
+    rig.loop.start()
+    rig.loop.stop()
+    assert rig.forge.hung_up == 2

@@ -16,6 +16,7 @@ HOSTILE = {
     "a bare address": "https://evil.example.com www.evil.example.com mailto:a@b.example",
     "HTML": "<img src=x onerror=y><!-- gpu-reconciler:check --><details>",
     "a reference": "fixes #1, closes ml/jobs#2 and !3 and ~bug",
+    "an issue and a commit": "see GH-123, gh-4, 0a1b2c3 and 0A1B2C3D4E5F60718293a4b5c6d7e8f901234567",
     "an end of the table's row, escaped": "x \\| y \\",
     "a turn of the writing's direction": "safe\u202egnp.exe",
     "mathematics": "$\\rm{x}$ and $$x$$",
@@ -25,6 +26,8 @@ _ACTIVE = {
     "a mention": re.compile(r"@\w"),
     "a reference": re.compile(r"[#!~]\w"),
     "an address": re.compile(r"(?i)(https?:|www\.|mailto:)"),
+    "an issue": re.compile(r"(?i)GH-\d"),
+    "a commit": re.compile(r"(?i)\b(?=\d*[a-f])[0-9a-f]{7,64}\b"),
     "something unseen": re.compile(r"[\x00-\x1f\u202a-\u202e\u2028\u2029]"),
 }
 
@@ -47,7 +50,7 @@ def test_as_code_it_ends_neither_the_code_nor_the_cell(case: str) -> None:
 
 
 def test_ordinary_words_stay_as_they_are() -> None:
-    text = "eu: the largest fitting node has 64 GiB (of 8), the job asks for 1.5; mend jobs/team-a/x.yaml:3:5"
+    text = "eu: the largest node has 64 GiB, llm-a-3f2a1b-a1 asks for 12345678 bytes of A100-80GB; mend jobs/team-a/x.yaml:3:5"
     assert words(text) == text
     assert code("jobs/team-a/llm-a.yaml:3:5") == "`jobs/team-a/llm-a.yaml:3:5`"
     assert code(" \n") == "–"

@@ -135,6 +135,19 @@ def _path(folder: str, name: bytes) -> str:
     return (f"{folder}/" if folder else "") + name.decode("utf-8", "surrogateescape")
 
 
+@dataclass(slots=True)
+class _Room:
+    """What one listing may still hold, over all its folders: a few small trees may be folders in folders without end."""
+
+    left: int
+
+    def take(self, entries: int) -> None:
+        """Raises Refused where there is no more room."""
+        self.left -= entries
+        if self.left < 0:
+            raise Refused(f"there are more than {MOST_ENTRIES} files and folders; push a commit with fewer")
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class _Listing:
     """What is below one folder, by full path. It keeps alive the listings of its subfolders, and only it does."""
@@ -154,16 +167,17 @@ class Listings:
     def below(self, store: pygit2.Odb, tree: str, folder: str) -> Mapping[str, TreeEntry]:
         """Every entry below `tree`, which stands at `folder`. Raises as `entries_of`, and Refused for a tree too big."""
         key = (folder, tree)
-        self._last[key] = listing = self._listing(store, key, MOST_LEVELS)
+        self._last[key] = listing = self._listing(store, key, MOST_LEVELS, _Room(MOST_ENTRIES))
         self._last.move_to_end(key)
         kept = sum(len(old.entries) for old in self._last.values())
         while kept > _KEPT_ENTRIES and len(self._last) > _KEPT_LISTINGS:
             kept -= len(self._last.popitem(last=False)[1].entries)
         return listing.view
 
-    def _listing(self, store: pygit2.Odb, key: tuple[str, str], levels: int) -> _Listing:
+    def _listing(self, store: pygit2.Odb, key: tuple[str, str], levels: int, room: _Room) -> _Listing:
         known = self._all.get(key)
         if known is not None:
+            room.take(len(known.entries))
             return known
         folder, tree = key
         if levels == 0:
@@ -171,15 +185,15 @@ class Listings:
         flat: dict[str, TreeEntry] = {}
         inner: list[_Listing] = []
         # A tree's own order, with folders sorted as if they ended in "/", is the byte order of the full paths.
-        for name, (mode, oid) in entries_of(store, tree).items():
+        found = entries_of(store, tree)
+        room.take(len(found))
+        for name, (mode, oid) in found.items():
             path = _path(folder, name)
             if mode == _FOLDER:
-                inner.append(self._listing(store, (path, oid.hex()), levels - 1))
+                inner.append(self._listing(store, (path, oid.hex()), levels - 1, room))
                 flat.update(inner[-1].entries)
             else:
                 flat[path] = TreeEntry(oid.hex(), _KINDS.get(mode, EntryKind.FILE))
-            if len(flat) > MOST_ENTRIES:
-                raise Refused(f"{folder!r} holds more than {MOST_ENTRIES} files; push a commit with fewer")
         self._all[key] = listing = _Listing(flat, MappingProxyType(flat), tuple(inner))
         return listing
 
