@@ -28,6 +28,7 @@ from reconciler.adapters.kube.cluster import OWN_NAMESPACE
 from reconciler.adapters.kube.flux import Flux
 from reconciler.adapters.kube.leading import Candidate, Leadership
 from reconciler.adapters.store_probe import Unfit, probe
+from reconciler.agent.health import recent
 from reconciler.agent.loop import Agent
 from reconciler.agent.settings import Settings
 from reconciler.app import open_store, store_address
@@ -43,6 +44,8 @@ CHECK_SECONDS = 30.0
 """Between looks at the AdmissionCheck by which Kueue waits for our grants."""
 PROBE_SECONDS = 10.0
 """Between tries to ask the store what it promises."""
+LATELY_SECONDS = 30.0
+"""How long after it was last seen a trouble is taken to go on."""
 STALE_SECONDS = 60.0
 """Without a step for so long, whoever leads is not well."""
 
@@ -80,6 +83,7 @@ class ClusterRegion:
         self._checked_at, self._check_trouble = float("-inf"), ""
         self._trouble = ""
         self._unfit: Unfit | None = None
+        self._told: frozenset[tuple[str, str]] = frozenset()
         self._log = structlog.get_logger("agent").bind(region=options.region)
 
     def stop(self) -> None:
@@ -147,6 +151,7 @@ class ClusterRegion:
                     return
                 if leads:
                     self._keep_check()
+                self._tell()
         finally:
             self._over.set()
             self._wake.set()
@@ -166,6 +171,26 @@ class ClusterRegion:
         return (
             found is not None and not found.revoked and found.incarnation != agent.incarnation and found.renewal > lease.renewal
         )
+
+    def _tell(self) -> None:
+        """Log what went wrong in the agent's steps, each once while it goes on: where the store is away, no report tells."""
+        troubles = self._troubles()
+        for (code, about), words in troubles.items():
+            if (code, about) not in self._told:
+                self._log.warning("trouble", code=code, about=about, what=words)
+        for code, about in self._told - troubles.keys():
+            self._log.info("over", code=code, about=about)
+        self._told = frozenset(troubles)
+
+    def _troubles(self) -> dict[tuple[str, str], str]:
+        """What went wrong lately, and what is not released and why."""
+        agent = self._agent
+        if agent is None:
+            return {}
+        memory, now = agent.memory, self._clock.monotonic()
+        lately = recent(memory.troubles, now, LATELY_SECONDS)
+        found = {(code, about): trouble.message for (code, about), trouble in lately.items()}
+        return found | {(note.code, note.message.partition(" ")[0]): note.message for note in memory.notes}
 
     def _keep_check(self) -> None:
         """Kueue's queues admit nothing while nobody answers for their check."""
@@ -218,7 +243,8 @@ class ClusterRegion:
         if agent is None:
             return True, figures
         silent = self._clock.monotonic() - agent.stepped_at
-        return silent < STALE_SECONDS, {**figures, "seconds_since_step": round(silent, 1)}
+        troubles = [f"{code}: {words}" for (code, _), words in sorted(self._troubles().items())]
+        return silent < STALE_SECONDS, {**figures, "seconds_since_step": round(silent, 1), "troubles": troubles}
 
     def readiness(self) -> tuple[bool, Mapping[str, Any]]:
         """Whether it could lead: its API server answers."""

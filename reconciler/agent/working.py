@@ -104,7 +104,7 @@ def _recall(site: Site, stored: Stored | None, look: Look, memory: Memory) -> tu
             return decode(stored.body), memory
         except Broken as error:
             lost = error
-    if is_record or known.grants is not None:  # else the region is new
+    if is_record or (known.grants is not None and known.grants.epoch > 0):  # else the region is new: nothing was ever granted
         memory = troubled(memory, "RecordLost", "the record of what was released", lost, site.clock.monotonic())
     can_tell = known.looked and (known.grants is not None or known.etag is None)
     has_lease = memory.holding.epoch > 0 or memory.holding.offered is not None

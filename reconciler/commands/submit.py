@@ -13,6 +13,7 @@ from reconciler.commands.editing import Before, Edit, NothingToDo, commit_on_mai
 from reconciler.commands.ends import BadInput
 from reconciler.commands.watching import wait_for_end
 from reconciler.hub.sources import Sources
+from reconciler.model.base import matches_name
 from reconciler.model.names import JobKey
 from reconciler.ports import Refused
 
@@ -35,6 +36,8 @@ class _File:
 
 def submit(url: str, path: Path, team: str | None, *, wait: bool) -> None:
     """Commit the file to main, unless it stands there just so. Raises BadInput, Invalid, Refused, Transient."""
+    if team is not None and not matches_name(team):
+        raise BadInput(f"{team!r} is no name of a team", "name one of the folders of jobs/")
     file = _read(path)
     made = commit_on_main(url, lambda before: _edit(before, JobKey(team or file.team or _only_team(before), file.job_id), file))
     for problem in made.remarks:

@@ -237,7 +237,7 @@ def _refused_there(record: JobRecord) -> tuple[tuple[str, str], ...]:
     """Regions whose sync engines refused this very spec in this run, and their words."""
     refused = code_of(Why.NOT_SYNCED)
     found = {
-        attempt.region: attempt.reason.text
+        attempt.region: f"{attempt.reason.text}; once that is mended, `reconciler rerun` asks again"
         for attempt in record.this_run
         if attempt.reason is not None and attempt.reason.code == refused and attempt.run_hash == record.run_hash
     }

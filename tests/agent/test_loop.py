@@ -566,6 +566,16 @@ def test_output_that_cannot_be_read_is_asked_for_again_only_if_that_can_help(err
     assert "OutputUnreadable" in region.health()
 
 
+def test_a_region_that_the_hub_knew_before_its_agent_has_lost_nothing() -> None:
+    region = Region()
+    region.grant(epoch=0)
+    region.advance(15)
+    region.grant(A1)
+    region.render(job_of(A1))
+    region.advance(15)
+    assert (region.runtime.started, [code for code in region.health() if "Record" in code]) == ([A1], [])
+
+
 def test_kubelets_that_hang_hold_up_neither_renewals_nor_reports() -> None:
     names = [f"train-{number}-a1" for number in range(15)]
     region = Region(report_seconds=10.0)

@@ -36,6 +36,14 @@ def test_submit_commits_the_very_bytes_in_the_name_of_the_person(command: Comman
     assert said == f"red/new submitted (commit {run_git(world.repository, 'rev-parse', 'main')[:12]})\n"
 
 
+@pytest.mark.parametrize("team", ["../x", "Red", "", "a/b"])
+def test_what_is_no_name_of_a_team_is_refused(command: Command, world: HubWorld, folder: Path, team: str) -> None:
+    before = run_git(world.repository, "rev-parse", "main")
+    ended = command("submit", written(folder, "x.yaml", job("new")), "--team", team, "--repo", world.url)
+    assert (ended.code, "is no name of a team" in ended.err) == (1, True)
+    assert run_git(world.repository, "rev-parse", "main") == before
+
+
 def test_submit_over_http_with_a_login(command: Command, folder: Path) -> None:
     login = ("ann", "s3cret-of-ann")
     with serving(folder / "served", login) as server:
