@@ -20,7 +20,7 @@ from reconciler.adapters.kube.doctor import Account, ClusterSeen, Right, Wanted,
 from reconciler.adapters.kube.engines import Missing, Place
 from reconciler.adapters.kube.flux import FluxSettings, kustomization_place, source_place
 from reconciler.adapters.server_time import ahead_of
-from reconciler.adapters.store_probe import probe
+from reconciler.adapters.store_probe import Unfit, probe
 from reconciler.app import open_store, store_address, without_credentials
 from reconciler.commands import screen
 from reconciler.commands.bootstrap import Declared, Subject, declared, engine_of
@@ -152,8 +152,13 @@ def _store_seen(url: str | None, by_main: StoreAddress | None, clock: SystemCloc
     fault, ahead = None, None
     try:
         probe(open_store(address, make=False), secrets.token_hex(8))
-    except Refused as error:
+    except Unfit as error:
         fault = str(error)
+    except Refused as error:
+        why = "Hub and agents meet there; what may not enter it cannot work."
+        unread.append(
+            Finding("StoreRefused", f"{address.url}: {error}", why, "give this command, hub and agents credentials that may")
+        )
     except Transient as error:
         unread.append(_not_seen(address.url, error))
     web = _web_address(address)

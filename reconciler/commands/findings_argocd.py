@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from reconciler.adapters.kube.engines import Found, Missing
 from reconciler.commands.findings import Finding
-from reconciler.commands.findings_engines import STANDSTILL, named, of_missing, of_readiness, same_repository
+from reconciler.commands.findings_engines import STANDSTILL, anothers, named, of_missing, of_readiness, same_repository
 from reconciler.commands.images import version_of
 from reconciler.model.names import region_branch
 
@@ -98,7 +98,8 @@ def _of_source(application: Mapping[str, Any], region: str, repo: str) -> Iterab
     spec = application.get("spec") or {}
     source, branch = spec.get("source") or {}, region_branch(region)
     if source.get("targetRevision") not in {branch, f"refs/heads/{branch}"}:
-        yield "WrongBranch", f"follows {source.get('targetRevision')}", f"The region's manifests are on {branch}."
+        followed = source.get("targetRevision")
+        yield "WrongBranch", f"follows {followed}", f"{anothers(followed, branch)}The region's manifests are on {branch}."
     if not same_repository(str(source.get("repoURL") or ""), repo):
         yield "WrongRepository", f"reads {source.get('repoURL')}", f"The hub writes to {repo}."
     if str(source.get("path") or "").removeprefix("./").strip("/") != "manifests":

@@ -41,3 +41,11 @@ def same_repository(one: str, other: str) -> bool:
 
 def _plain(url: str) -> str:
     return url.rstrip("/").removesuffix(".git").lower()
+
+
+def anothers(branch: object, own: str) -> str:
+    """A warning where an engine follows another region's branch, to be put before what would point it elsewhere; '' where not."""
+    followed = str(branch or "").removeprefix("refs/heads/")
+    if followed == own or not followed.startswith("region/"):
+        return ""
+    return f"This may be the cluster of region {followed.removeprefix('region/')}: look at --kubeconfig and --context first. "

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from reconciler.adapters.kube.engines import Found, Missing
 from reconciler.commands.findings import Finding
-from reconciler.commands.findings_engines import STANDSTILL, named, of_missing, of_readiness, same_repository
+from reconciler.commands.findings_engines import STANDSTILL, anothers, named, of_missing, of_readiness, same_repository
 from reconciler.commands.images import version_of
 from reconciler.model.names import region_branch
 
@@ -88,7 +88,7 @@ def _of_source(source: Mapping[str, Any], region: str, repo: str) -> Iterable[Fi
         yield Finding(
             "WrongBranch",
             f"{named(source)} follows {said}",
-            f"The region's manifests are on {branch}.",
+            f"{anothers(ref.get('branch'), branch)}The region's manifests are on {branch}.",
             _patch(source, {"ref": {"branch": branch, **dict.fromkeys(others)}}),
         )
     if not same_repository(str(spec.get("url") or ""), repo):

@@ -13,6 +13,7 @@ from reconciler.commands.doctor import wanted
 from reconciler.commands.engine_errors import of_errors
 from reconciler.commands.findings import Finding, Store, of_clocks, of_cluster, of_store
 from reconciler.commands.findings_argocd import of_argocd, of_project
+from reconciler.commands.findings_engines import anothers
 from reconciler.commands.findings_flux import of_flux
 from reconciler.commands.findings_kueue import of_queues
 from reconciler.commands.images import version_of
@@ -371,3 +372,12 @@ def test_the_rights_that_are_asked_for_are_those_that_are_deployed() -> None:
     assert Right("patch", "source.toolkit.fluxcd.io", "gitrepositories", "flux-system", "gpu-reconciler") in agent.needs
     assert {right.namespace for right in applier.needs} == {"red"}
     assert str(Right("get", "", "pods/log")) == "get pods/log everywhere"
+
+
+@pytest.mark.parametrize(
+    ("followed", "warned"),
+    [("region/us", True), ("refs/heads/region/us", True), ("region/eu", False), ("main", False), (None, False)],
+)
+def test_an_engine_of_another_region_is_not_just_pointed_elsewhere(followed: str | None, warned: bool) -> None:
+    words = anothers(followed, "region/eu")
+    assert ("the cluster of region us" in words) is warned
