@@ -70,6 +70,7 @@ class Why(StrEnum):
     OVERRIDE_REFUSED = "the placement asks for {region}: {cause}"
     EDITED_AFTER_SUCCESS = "its spec changed after it had succeeded; raise `rerun` to run the new one"
     NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
+    NOT_YET_RUNNING = "{region} has not started it yet: {message}"
 
     # How an attempt ended.
     SUCCEEDED = "the program ended with exit code 0"

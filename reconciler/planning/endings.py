@@ -6,7 +6,7 @@ failure. The first pod that failed is the cause; the others were stopped because
 
 from dataclasses import dataclass
 
-from reconciler.model.attempt import Event, Outcome
+from reconciler.model.attempt import Attempt, Event, Outcome, State
 from reconciler.model.job import JobSpec
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.report import PodReport, WorkloadReport
@@ -84,6 +84,7 @@ def _exited(pod: PodReport, spec: JobSpec) -> Ending:
 
 
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
+_PULLS = "ImagePull"
 _UNPULLABLE = (
     "ErrImagePull",
     "ImagePullBackOff",
@@ -95,9 +96,31 @@ _UNPULLABLE = (
 _UNSTARTABLE = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "InvalidConfig")
 
 
+def _waiting(workload: WorkloadReport | None) -> str:
+    """Why it does not start, in its region's words; '' where nothing is said."""
+    return "" if workload is None else next((pod.waiting for pod in workload.pods if pod.waiting), workload.waiting or "")
+
+
+def waits_otherwise(attempt: Attempt, workload: WorkloadReport | None) -> Reason | None:
+    """Why a granted attempt does not run yet, where that is another wait than the one noted; None where there is nothing new.
+
+    Not the numbers and details of the same wait, nor the turns that a pull takes: each note is a commit.
+    """
+    words = _waiting(workload)
+    if attempt.state is not State.GRANTED or not words:
+        return None
+    if attempt.reason is not None and _kind(str(attempt.reason.numbers.get("message", ""))) == _kind(words):
+        return None
+    return because(Why.NOT_YET_RUNNING, region=attempt.region, message=_short(words))
+
+
+def _kind(words: str) -> str:
+    return _PULLS if words.startswith(_UNPULLABLE) else words.partition(":")[0]
+
+
 def not_started(workload: WorkloadReport | None, limit_seconds: int) -> Ending:
     """What a missed start means: a spec that can start nowhere, or a region that could not start it now."""
-    waiting = "" if workload is None else next((pod.waiting for pod in workload.pods if pod.waiting), workload.waiting or "")
+    waiting = _waiting(workload)
     if waiting and waiting.startswith(_UNPULLABLE):
         return Ending(
             Event.WITHDRAWN, because(Why.IMAGE_PULL, message=_short(waiting)), Outcome.START_TIMEOUT, counts=True, final=True

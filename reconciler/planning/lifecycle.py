@@ -15,7 +15,7 @@ from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
 from reconciler.model.report import WorkloadReport
-from reconciler.planning.endings import Ending, ending, not_started
+from reconciler.planning.endings import Ending, ending, not_started, waits_otherwise
 from reconciler.planning.records import is_stuck, replace_current, run_limit, run_seconds_left, with_condition, withdraw
 
 DEADLINE_SLACK = timedelta(seconds=15)
@@ -95,11 +95,12 @@ def _observe(record: JobRecord, seen: Seen, policy: Policy, now: datetime) -> Jo
     if found is not None:
         return _ended(record, found, workload, now)
     if workload is not None and attempt.state is State.GRANTED and any(pod.phase == "Running" for pod in workload.pods):
-        return replace_current(record, attempt.moved(Event.STARTED, now))
+        return replace_current(record, attempt.moved(Event.STARTED, now, reason=None))
     if workload is not None and (workload.replaced or (workload.state == "Absent" and workload.uid is not None)):
         why = Why.OBJECT_REPLACED if workload.replaced else Why.OBJECT_LOST
         return withdraw(record, Outcome.DISRUPTED, because(why, region=attempt.region), now)
-    return record
+    waits = waits_otherwise(attempt, workload)
+    return record if waits is None else replace_current(record, attempt.model_copy(update={"reason": waits}))
 
 
 def _ended(record: JobRecord, found: Ending, workload: WorkloadReport | None, now: datetime) -> JobRecord:

@@ -101,6 +101,11 @@ LIVES: dict[Why, tuple[JobRecord, Any, Numbers]] = {
         of_attempt,
         {"changed": "args, env"},
     ),
+    Why.NOT_YET_RUNNING: (
+        looked_at(granted(), PULL),
+        of_attempt,
+        {"region": "eu", "message": "ErrImagePull: no such tag"},
+    ),
     Why.NOT_SYNCED: (
         looked_at(granted(), refused="spec.x: unknown field"),
         of_attempt,

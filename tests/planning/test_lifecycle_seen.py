@@ -104,6 +104,24 @@ def test_time_to_start() -> None:
     assert look(in_state(State.RUNNING, start_timeout_seconds=1)).attempts[0].state is State.RUNNING
 
 
+def test_why_it_does_not_run_yet_is_told_once_for_each_wait() -> None:
+    def pending(words: str) -> Any:
+        return shows(make_pod(phase="Pending", waiting=words))
+
+    first = look(granted(1), seen=pending("Unschedulable: 0/12 nodes are available"))
+    assert (first.phase, first.why) == (
+        Phase.STARTING,
+        because(Why.NOT_YET_RUNNING, region="eu", message="Unschedulable: 0/12 nodes are available"),
+    )
+    assert look(first, seen=pending("Unschedulable: 0/14 nodes are available")) == first
+    pull = look(first, seen=pending("ErrImagePull: not found"))
+    assert (pull.why.text if pull.why else "") == "eu has not started it yet: ErrImagePull: not found"
+    assert look(pull, seen=pending("ImagePullBackOff: Back-off pulling image")) == pull
+    assert look(pull, seen=shows(make_pod(phase="Pending"))) == pull
+    runs = look(pull, seen=shows(make_pod(phase="Running")))
+    assert (runs.phase, runs.why) == (Phase.RUNNING, None)
+
+
 def test_an_image_that_cannot_be_pulled_is_not_tried_elsewhere() -> None:
     pull = shows(make_pod(phase="Pending", waiting="ImagePullBackOff: not found"))
     stopping = look(granted(16, retries=3), seen=pull)
