@@ -27,9 +27,9 @@ test: check ## everything: checks, and all tests
 
 e2e: $(READY) ## on real control planes, Flux, Argo CD, Gitea, S3: built from their sources the first time; SUITE=fleet|parts for a half
 	@tests/e2e/packages.sh
-	@tests/e2e/build.sh >/dev/null
-	$(if $(filter-out fleet,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e --ignore=tests/e2e/fleet -n 2 --dist=loadfile --timeout=600)
+	@tests/e2e/build.sh $(if $(filter fleet,$(SUITE)),kubestack flux argocd gitea s3) >/dev/null
 	$(if $(filter-out parts,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/fleet -n 0 -p no:randomly --timeout=600)
+	$(if $(filter-out fleet,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e --ignore=tests/e2e/fleet -n 2 --dist=loadfile -p no:randomly --timeout=600)
 
 check: $(READY) ## format, lint, layers, types, fast tests: before every commit
 	$(BIN)/ruff format --check --quiet .

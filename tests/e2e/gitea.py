@@ -140,15 +140,15 @@ class Gitea:
         return answer.status_code, answer.json() if "json" in answer.headers.get("Content-Type", "") else None
 
     def do(self, who: str, method: str, path: str, said: Any = None) -> Any:
-        """The same where it must succeed; the answer. Reading is tried again: while a branch or a pull request is being made,
-        Gitea finds for a moment that half of it is missing."""
+        """The same where it must succeed; the answer. Reading, and opening a pull request, is tried again: while a branch or a pull
+        request is being made, Gitea finds for a moment that half of it is missing."""
         found: list[tuple[int, Any]] = []
 
         def succeeds() -> bool:
             found[:] = [self.ask(who, method, path, said)]
             return 200 <= found[0][0] < 300
 
-        if method == "GET":
+        if method == "GET" or path.endswith("/pulls"):
             until(succeeds, 10.0, 0.2)
         assert found or succeeds(), f"{who}: {method} {path}: {found[0]}"
         return found[0][1]
