@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from reconciler.cli_cluster import bootstrap, doctor
-from reconciler.cli_options import AsJson, Repo, Store
+from reconciler.cli_options import AgentStore, AsJson, Repo, Store
 from reconciler.commands import ends
 
 app = typer.Typer(
@@ -189,7 +189,7 @@ def agent(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     engine: Annotated[
         Literal["flux", "argocd"] | None, typer.Option("--engine", help="Serve a cluster, which this engine syncs.")
     ] = None,
-    store: Store = None,
+    store: AgentStore = None,
     look: Annotated[
         float | None, typer.Option("--look", metavar="SECONDS", min=0.1, max=60, help="How often it looks at its cluster.")
     ] = None,

@@ -13,5 +13,9 @@ Repo = Annotated[
         help="The jobs repository; else the origin of the clone one stands in.",
     ),
 ]
+AgentStore = Annotated[
+    str | None,
+    typer.Option("--store", metavar="URL", help="The hub's store; must be given with --engine, else as reconciler.yaml says."),
+]
 Store = Annotated[str | None, typer.Option("--store", metavar="URL", help="The hub's store; else as reconciler.yaml says.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, in a stable form.")]
