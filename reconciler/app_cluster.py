@@ -26,7 +26,7 @@ from reconciler.adapters.kube.admission_check import keep_active
 from reconciler.adapters.kube.argocd import ArgoCd
 from reconciler.adapters.kube.cluster import OWN_NAMESPACE
 from reconciler.adapters.kube.flux import Flux
-from reconciler.adapters.kube.leading import Candidate, Leadership
+from reconciler.adapters.kube.leading import AgentReplica, Leadership
 from reconciler.adapters.store_probe import Unfit, probe
 from reconciler.agent.health import recent
 from reconciler.agent.loop import Agent
@@ -76,7 +76,7 @@ class ClusterRegion:
         self._engine = _engine(options.engine, self._cluster, self._clock)
         self._settings = replace(options.agent, boot=_boot())
         self._holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._leadership = Leadership(self._cluster.connection, self._clock, Candidate(self._holder, OWN_NAMESPACE))
+        self._leadership = Leadership(self._cluster.connection, self._clock, AgentReplica(self._holder, OWN_NAMESPACE))
         self._stop, self._over, self._wake = threading.Event(), threading.Event(), threading.Event()
         self._agent: Agent | None = None
         self._looked_at = self._clock.monotonic()
@@ -199,7 +199,7 @@ class ClusterRegion:
         self._checked_at = self._clock.monotonic()
         try:
             words = keep_active(self._cluster.connection, self._clock)
-        except (Transient, Refused) as error:
+        except (Conflict, Transient, Refused) as error:
             words = str(error)
         if words and words != self._check_trouble:
             self._log.warning("the AdmissionCheck of Kueue's queues is not kept active", what=words)
@@ -226,7 +226,7 @@ class ClusterRegion:
     def _resign(self) -> None:
         try:
             self._leadership.resign()
-        except (Transient, Refused) as error:
+        except (Conflict, Transient, Refused) as error:
             self._log.warning("the lead could not be given up; another replica takes it when it runs out", what=str(error))
 
     def _say(self, words: str) -> None:

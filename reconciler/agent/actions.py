@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from reconciler.agent.queueing import ANNOTATION_OUT, QUEUE_LABEL
-from reconciler.agent.reading import ANNOTATION_CLOSED, JOB_SET, Key
-from reconciler.model.names import GATE
+from reconciler.agent.reading import JOB_SET, Key
+from reconciler.model.names import ANNOTATION_CLOSED, ANNOTATION_OUT, GATE, QUEUE_LABEL
 from reconciler.ports import Cluster, ObjectRef, SyncEngine
 
 

@@ -8,17 +8,11 @@ Sources: Kueue, "Admission checks", `kueue.x-k8s.io/v1beta2` Workload.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from reconciler.agent.reading import condition, is_true, labels_of, part, parts
-from reconciler.model.names import ANNOTATION_QUEUE, PREFIX
+from reconciler.model.names import ANNOTATION_OUT, ANNOTATION_QUEUE, GRANT_CHECK, QUEUE_LABEL
 from reconciler.ports import KubeObject
-
-QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-GRANT_CHECK: Final = "reconciler-grant"
-"""The AdmissionCheck of a region's ClusterQueues that is ours."""
-ANNOTATION_OUT: Final = f"{PREFIX}/out-of-queue"
-"""Of a Workload: it was the agent who took it out of its queue."""
 
 
 def queue_of(item: KubeObject) -> str | None:

@@ -9,11 +9,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from reconciler.model.names import GATE, LABEL_ATTEMPT, PREFIX
+from reconciler.model.names import ANNOTATION_CLOSED, GATE, LABEL_ATTEMPT
 from reconciler.ports import KubeObject, ObjectRef
 
-ANNOTATION_CLOSED: Final = f"{PREFIX}/closed"
-"""Set by the agent on what it has ended, Jobs and gated pods. The write alone makes every older release or lift fail."""
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 ENDS: Final = ("Complete", "Completed", "Failed", "FailureTarget", "SuccessCriteriaMet")

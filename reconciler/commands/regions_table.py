@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from reconciler.commands import screen
 from reconciler.model.placement import CandidateView, DecisionView
+from reconciler.model.quantity import as_usd
 from reconciler.model.reasons import Reason, Why, because, code_of
 
 HEADERS: Final = ("region", "verdict", "score", "terms (weight × value)", "price", "start", "end", "to move", "why")
@@ -82,7 +83,7 @@ def cells(row: RegionRow, now: datetime) -> tuple[str, ...]:
     figures = (
         f"{rated.score:.3f}",
         terms(rated),
-        screen.usd(rated.price_usd),
+        as_usd(rated.price_usd),
         screen.ahead(rated.start_at, now),
         screen.ahead(rated.end_at, now),
         screen.size(rated.move_bytes),

@@ -136,13 +136,6 @@ def ahead(moment: datetime | None, now: datetime) -> str:
     return "now" if seconds < 1 else f"in {length(seconds)}"
 
 
-def usd(price: float | None) -> str:
-    """A price."""
-    if price is None:
-        return "unknown"
-    return "below 0.01 USD" if 0 < price < 0.005 else f"{price:.2f} USD"
-
-
 def size(number: int | None) -> str:
     """Bytes, as people say them."""
     return "unknown" if number is None else as_bytes(number)

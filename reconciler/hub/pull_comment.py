@@ -12,9 +12,10 @@ from reconciler.forge_port import Verdict
 from reconciler.hub.intents import doubt_in_words
 from reconciler.hub.pull_check import Changed, Check, Longer
 from reconciler.hub.pull_markdown import code, fitting, one_line, table, words
-from reconciler.hub.pull_text import NOTHING, clock, size, usd
+from reconciler.hub.pull_text import NOTHING, clock, size
 from reconciler.hub.whatif import Imagined
 from reconciler.model.problem import Problem
+from reconciler.model.quantity import as_usd
 
 MARKER: Final = "<!-- gpu-reconciler:check -->"
 NOTHING_TOUCHED: Final = "no file of jobs, regions or rules is touched"
@@ -91,7 +92,9 @@ def _job(each: Changed) -> tuple[str, ...]:
     chosen = decided.decision.chosen if decided is not None else None
     record = after.after if after is not None else None
     reason = decided.decision.reason if decided is not None else record.why if record is not None else None
-    figures = (clock(chosen.start_at), usd(chosen.price_usd), size(chosen.move_bytes)) if chosen is not None else (NOTHING,) * 3
+    figures = (NOTHING,) * 3
+    if chosen is not None:
+        figures = (clock(chosen.start_at), as_usd(chosen.price_usd), size(chosen.move_bytes))
     return (
         code(str(each.key)),
         each.what,

@@ -14,7 +14,7 @@ from reconciler.hub.pull_markdown import code, fitting, table, words
 from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey, digest, placement_path, proposal_branch
 from reconciler.model.placement import CandidateView, DecisionView, Placement
-from reconciler.model.quantity import as_bytes
+from reconciler.model.quantity import as_bytes, as_usd
 from reconciler.model.reasons import Reason
 from reconciler.model.record import JobRecord
 
@@ -38,7 +38,7 @@ def wanted_pull(record: JobRecord, placement: Placement, into: str) -> Wanted:
     """The pull request for a proposal. `into`: the branch that it is to be merged into."""
     chosen = placement.decision.chosen
     gpus = f"{record.spec.total_gpus} GPUs" if record.spec.total_gpus else "no GPUs"
-    price = "price unknown" if chosen.price_usd is None else usd(chosen.price_usd)
+    price = "price unknown" if chosen.price_usd is None else as_usd(chosen.price_usd)
     title = f"Place {record.key} in {placement.region} ({gpus}, {price})"
     body = fitting(_body(record, placement, into))
     mark = f"<!-- gpu-reconciler:proposal attempt={placement.attempt} text={digest([title, body])[:16]} -->"
@@ -77,7 +77,7 @@ def _facts(spec: JobSpec, decision: DecisionView, decided_at: datetime) -> Seque
     )
     return (
         ("asks for", gpus),
-        ("price", usd(chosen.price_usd)),
+        ("price", as_usd(chosen.price_usd)),
         ("data to move", size(chosen.move_bytes)),
         ("start", clock(chosen.start_at)),
         ("end", clock(chosen.end_at)),
@@ -96,7 +96,7 @@ def _regions(decision: DecisionView) -> Iterator[tuple[str, ...]]:
 
 def _rated(rated: CandidateView, verdict: str, words_: str) -> tuple[str, ...]:
     terms = " + ".join(f"{term.weight:g} × {term.value:.2f} {words(term.name)}" for term in rated.terms) or NOTHING
-    figures = (usd(rated.price_usd), clock(rated.start_at), clock(rated.end_at), size(rated.move_bytes))
+    figures = (as_usd(rated.price_usd), clock(rated.start_at), clock(rated.end_at), size(rated.move_bytes))
     return (code(rated.region), verdict, f"{rated.score:.3f}", terms, *figures, words_)
 
 
@@ -115,13 +115,6 @@ def _what_to_do(key: JobKey, region: str, into: str) -> Iterator[str]:
 def why(reason: Reason) -> str:
     """A reason as Markdown: its sentence and its code."""
     return f"{words(reason.text)} ({code(reason.code)})"
-
-
-def usd(price: float | None) -> str:
-    """A price."""
-    if price is None:
-        return "unknown"
-    return "below 0.01 USD" if 0 < price < 0.005 else f"{price:.2f} USD"
 
 
 def size(number: int | None) -> str:

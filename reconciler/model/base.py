@@ -5,7 +5,6 @@ what their JSON Schema accepts; rules between fields stand in the model that own
 """
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
@@ -112,8 +111,3 @@ def matches_name(text: str) -> bool:
 def plain(model: BaseModel) -> dict[str, Any]:
     """A model as JSON values, without the fields that hold their default."""
     return model.model_dump(mode="json", exclude_defaults=True)
-
-
-def text_map(value: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """A mapping as sorted pairs, to compare and to hash."""
-    return tuple(sorted(value.items()))

@@ -41,6 +41,13 @@ def milli(text: str | int) -> int:
     return int((_amount(str(text)) * 1000).to_integral_value(ROUND_CEILING))
 
 
+def as_usd(price: float | None) -> str:
+    """A price for people, in US dollars; one that nobody knows is said to be unknown."""
+    if price is None:
+        return "unknown"
+    return "below 0.01 USD" if 0 < price < 0.005 else f"{price:.2f} USD"
+
+
 def as_bytes(number: int) -> str:
     """Bytes for people, in the largest binary unit that keeps three digits."""
     size = float(number)

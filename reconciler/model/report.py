@@ -12,8 +12,6 @@ from pydantic import Field
 
 from reconciler.model.base import Many, Model, Name
 
-SCHEMA_VERSION = 1
-
 Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
 
 

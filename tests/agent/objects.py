@@ -3,10 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reconciler.agent.queueing import ANNOTATION_OUT, GRANT_CHECK, QUEUE_LABEL
-from reconciler.agent.reading import ANNOTATION_CLOSED, INDEX, Key
+from reconciler.agent.reading import INDEX, Key
 from reconciler.model.grants import Grant, Grants
-from reconciler.model.names import ANNOTATION_QUEUE, GATE, LABEL_ATTEMPT, LABEL_MANAGED, MANAGED_BY
+from reconciler.model.names import (
+    ANNOTATION_CLOSED,
+    ANNOTATION_OUT,
+    ANNOTATION_QUEUE,
+    GATE,
+    GRANT_CHECK,
+    LABEL_ATTEMPT,
+    LABEL_MANAGED,
+    MANAGED_BY,
+    QUEUE_LABEL,
+)
 from reconciler.ports import ClusterState
 
 TEAM, ATTEMPT = "team-a", "llm-a-3f9a1c-a1"

@@ -21,11 +21,11 @@ from reconciler.agent.actions import (
     patch_body,
 )
 from reconciler.agent.decide import Decision, Right, decide
-from reconciler.agent.reading import ANNOTATION_CLOSED, Key
+from reconciler.agent.reading import Key
 from reconciler.agent.record import FULL, Entry, Record, encode
 from reconciler.agent.seen import gather
 from reconciler.model.grants import Grants
-from reconciler.model.names import GATE
+from reconciler.model.names import ANNOTATION_CLOSED, GATE
 from reconciler.ports import SyncState
 from tests.agent.objects import (
     ATTEMPT,

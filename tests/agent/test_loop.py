@@ -9,9 +9,10 @@ import pytest
 
 from reconciler.adapters.file_store import FileStore
 from reconciler.agent import working
-from reconciler.agent.reading import ANNOTATION_CLOSED, Key
+from reconciler.agent.reading import Key
 from reconciler.agent.record import encode
 from reconciler.model.grants import grants_key, lease_key, report_key
+from reconciler.model.names import ANNOTATION_CLOSED
 from reconciler.ports import ObjectStore, Refused, Transient
 from tests.agent.objects import TEAM, make_grant
 from tests.agent.region import Region, job_of, runs, started

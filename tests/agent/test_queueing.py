@@ -6,11 +6,12 @@ import pytest
 
 from reconciler.agent.actions import Activate, Admit, Deactivate, patch_body
 from reconciler.agent.decide import Decision, Right, decide
-from reconciler.agent.queueing import ANNOTATION_OUT, GRANT_CHECK, why_it_waits
+from reconciler.agent.queueing import why_it_waits
 from reconciler.agent.record import Entry, Record
 from reconciler.agent.seen import gather, settled
 from reconciler.agent.workloads import report_attempt
 from reconciler.model.grants import Grants
+from reconciler.model.names import ANNOTATION_OUT, GRANT_CHECK
 from tests.agent.objects import (
     ATTEMPT,
     KEY,

@@ -1,12 +1,11 @@
 """Argo CD's application controller and repository server, with their Redis, as processes beside a region's control plane."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.e2e.control_plane import ControlPlane, built, free_ports
-from tests.e2e.engines import Processes
+from tests.e2e.engines import Processes, installed
 from tests.waiting import until
 
 NAMESPACE = "argocd"
@@ -85,13 +84,6 @@ class ArgoEngine:
         self.processes.stop()
 
 
-@contextmanager
-def start_argo(plane: ControlPlane, folder: Path) -> Iterator[ArgoEngine]:
+def start_argo(plane: ControlPlane, folder: Path) -> AbstractContextManager[ArgoEngine]:
     """Argo CD in a region, up; ended afterwards."""
-    engine = ArgoEngine(plane, folder)
-    engine.install()
-    try:
-        engine.start()
-        yield engine
-    finally:
-        engine.stop()
+    return installed(ArgoEngine(plane, folder))

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.error import URLError
 
 from reconciler.model.names import manifest_path, region_branch
@@ -73,6 +75,30 @@ class Processes:
             except subprocess.TimeoutExpired:
                 running.kill()
                 running.wait()
+
+
+class Engine(Protocol):
+    """A sync engine's programs."""
+
+    def install(self) -> None: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+EngineT = TypeVar("EngineT", bound=Engine)
+
+
+@contextmanager
+def installed(engine: EngineT) -> Iterator[EngineT]:
+    """An engine that is installed and up, for the time of a `with` block."""
+    engine.install()
+    try:
+        engine.start()
+        yield engine
+    finally:
+        engine.stop()
 
 
 FLEET = {
@@ -170,3 +196,38 @@ class Synced:
         """Names of a kind's objects."""
         found = self.plane.kubectl("get", kind, "-n", namespace, "-o", "name").split()
         return {line.partition("/")[2] for line in found}
+
+
+# ---- what holds of both engines -----------------------------------------------------------------------------------
+
+
+def check_a_nudge_brings_a_commit_in_and_takes_it_out(world: Synced) -> None:
+    """Five jobs, one after the other, come and go; how long each took to be applied is printed."""
+    took = []
+    world.applied()
+    for number in range(5):
+        attempt = world.jobs.add(f"job-{number}", nodes=2)
+        began = time.monotonic()
+        state = world.applied()
+        took.append(time.monotonic() - began)
+        assert state.objects == {(attempt.team, attempt.name)}
+        assert world.plane.get("job", attempt.name, attempt.team)["spec"]["suspend"] is True
+        world.jobs.remove(attempt)
+        assert world.applied().objects == frozenset()
+        assert world.there("jobs", "red") == set()
+        assert attempt.name not in world.there("services", "red")
+    print(f"push and nudge → applied: {sorted(round(one, 2) for one in took)} s")
+
+
+def check_what_was_changed_or_runs_is_never_touched(world: Synced) -> None:
+    """A Job that somebody has changed and that runs stays as it is while another comes."""
+    attempt = world.jobs.add("kept")
+    world.applied()
+    patch = '{"spec":{"suspend":false,"activeDeadlineSeconds":5000},"metadata":{"labels":{"mine":"x"}}}'
+    world.plane.kubectl("patch", "job", attempt.name, "-n", "red", "--type=merge", "-p", patch)
+    until(lambda: world.plane.get("job", attempt.name, "red")["status"].get("active"))
+    before = world.plane.get("job", attempt.name, "red")["metadata"]
+    world.jobs.add("other")
+    world.applied()
+    after = world.plane.get("job", attempt.name, "red")["metadata"]
+    assert (after["uid"], after["generation"]) == (before["uid"], before["generation"])

@@ -1,11 +1,10 @@
 """Flux's source and kustomize controllers as processes beside a region's control plane, with their definitions installed."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.e2e.control_plane import ControlPlane, built, free_ports
-from tests.e2e.engines import Processes
+from tests.e2e.engines import Processes, installed
 
 NAMESPACE = "flux-system"
 
@@ -82,13 +81,6 @@ class FluxEngine:
         self.processes.stop()
 
 
-@contextmanager
-def start_flux(plane: ControlPlane, folder: Path) -> Iterator[FluxEngine]:
+def start_flux(plane: ControlPlane, folder: Path) -> AbstractContextManager[FluxEngine]:
     """Flux in a region, up; ended afterwards."""
-    engine = FluxEngine(plane, folder)
-    engine.install()
-    try:
-        engine.start()
-        yield engine
-    finally:
-        engine.stop()
+    return installed(FluxEngine(plane, folder))

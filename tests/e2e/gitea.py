@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import requests
 
-from tests.e2e.control_plane import HERE, free_ports
+from tests.e2e.control_plane import built, free_ports
 from tests.waiting import until
 
 _INI = """\
@@ -65,11 +65,6 @@ ENABLED = false
 """
 
 
-def program() -> Path:
-    """The folder with Gitea, built where it is missing."""
-    return Path(subprocess.run([HERE / "build.sh", "gitea"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
-
-
 class Gitea:
     """One server. `start` brings it up, `stop` ends it; it may be started again on what it has kept."""
 
@@ -78,7 +73,7 @@ class Gitea:
         self.port = free_ports(1)[0]
         self.url = f"http://127.0.0.1:{self.port}"
         self.passwords: dict[str, str] = {}
-        self._program = program()
+        self._program = built("gitea")
         self._running: subprocess.Popen[bytes] | None = None
         self._environment = {
             "PATH": os.environ["PATH"],

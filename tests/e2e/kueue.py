@@ -13,8 +13,7 @@ from typing import Any
 
 import yaml
 
-from reconciler.agent.queueing import GRANT_CHECK, QUEUE_LABEL
-from reconciler.model.names import ANNOTATION_QUEUE, PREFIX
+from reconciler.model.names import ANNOTATION_QUEUE, GRANT_CHECK, PREFIX, QUEUE_LABEL
 from tests.e2e.control_plane import ControlPlane, built, free_ports
 from tests.e2e.engines import Processes
 from tests.e2e.loopback import Controller, Webhooks, installed, taken

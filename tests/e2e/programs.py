@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +71,6 @@ class Program:
     def said(self) -> list[dict[str, Any]]:
         """Its log lines that are JSON."""
         return [json.loads(line) for line in self.log.read_text("utf-8", "replace").splitlines() if line.startswith("{")]
-
-    def said_at(self, words: str) -> datetime | None:
-        """When it first said something that holds these words."""
-        return next(
-            (datetime.fromisoformat(line["timestamp"]) for line in self.said() if words in json.dumps(line, ensure_ascii=False)),
-            None,
-        )
 
     def until_said(self, words: str, within_seconds: float = 60.0) -> None:
         """Wait for words in its log."""

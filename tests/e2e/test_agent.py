@@ -12,9 +12,9 @@ import pytest
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.file_store import FileStore
 from reconciler.agent.loop import Agent
-from reconciler.agent.reading import ANNOTATION_CLOSED
 from reconciler.agent.settings import Settings
 from reconciler.model.grants import Grant, Grants, Lease, grants_key, lease_key, report_key
+from reconciler.model.names import ANNOTATION_CLOSED
 from reconciler.model.report import RegionReport, WorkloadReport
 from reconciler.ports import ObjectStore, SyncState
 from tests.agent.stores import FailingStore

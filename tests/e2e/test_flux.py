@@ -1,6 +1,5 @@
 """Flux, as `reconciler bootstrap` sets it up, seen by our adapter through the agent's own rights."""
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,11 +9,16 @@ from reconciler.adapters.kube.connection import Connection
 from reconciler.adapters.kube.flux import Flux
 from reconciler.ports import Refused
 from tests.e2e.control_plane import region
-from tests.e2e.engines import Jobs, Synced, bootstrap
+from tests.e2e.engines import (
+    Jobs,
+    Synced,
+    bootstrap,
+    check_a_nudge_brings_a_commit_in_and_takes_it_out,
+    check_what_was_changed_or_runs_is_never_touched,
+)
 from tests.e2e.flux import NAMESPACE, start_flux
 from tests.e2e.world import access_of, service_account
 from tests.githttp import serving
-from tests.waiting import until
 
 GIT, APPLY = f"GitRepository/{NAMESPACE}/gpu-reconciler", f"Kustomization/{NAMESPACE}/gpu-reconciler"
 
@@ -44,33 +48,11 @@ def test_a_branch_that_is_not_there_yet_is_told_of_the_source(world: Synced) -> 
 
 
 def test_a_nudge_brings_a_commit_in_and_takes_it_out(world: Synced) -> None:
-    took = []
-    world.applied()
-    for number in range(5):
-        attempt = world.jobs.add(f"job-{number}", nodes=2)
-        began = time.monotonic()
-        state = world.applied()
-        took.append(time.monotonic() - began)
-        assert state.objects == {(attempt.team, attempt.name)}
-        assert world.plane.get("job", attempt.name, attempt.team)["spec"]["suspend"] is True
-        world.jobs.remove(attempt)
-        assert world.applied().objects == frozenset()
-        assert world.there("jobs", "red") == set()
-        assert attempt.name not in world.there("services", "red")
-    print(f"push and nudge → applied: {sorted(round(one, 2) for one in took)} s")
+    check_a_nudge_brings_a_commit_in_and_takes_it_out(world)
 
 
 def test_what_was_changed_or_runs_is_never_touched(world: Synced) -> None:
-    attempt = world.jobs.add("kept")
-    world.applied()
-    patch = '{"spec":{"suspend":false,"activeDeadlineSeconds":5000},"metadata":{"labels":{"mine":"x"}}}'
-    world.plane.kubectl("patch", "job", attempt.name, "-n", "red", "--type=merge", "-p", patch)
-    until(lambda: world.plane.get("job", attempt.name, "red")["status"].get("active"))
-    before = world.plane.get("job", attempt.name, "red")["metadata"]
-    world.jobs.add("other")
-    world.applied()
-    after = world.plane.get("job", attempt.name, "red")["metadata"]
-    assert (after["uid"], after["generation"]) == (before["uid"], before["generation"])
+    check_what_was_changed_or_runs_is_never_touched(world)
 
 
 def test_bad_files_are_named_one_after_the_other_and_the_rest_goes_through(world: Synced) -> None:

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from reconciler.adapters.file_store import FileStore
-from reconciler.agent.reading import ANNOTATION_CLOSED
 from reconciler.agent.settings import Settings
+from reconciler.model.names import ANNOTATION_CLOSED
 from reconciler.model.report import WorkloadReport
 from reconciler.rendering.manifest import render_checked
 from tests.e2e.control_plane import ControlPlane, region

@@ -227,14 +227,14 @@ def test_a_pod_that_is_removed_by_force_loses_its_program(own: Own) -> None:
 
 
 def test_steps_come_in_order_and_a_sidecar_runs_beside(own: Own) -> None:
-    work = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
-    steps = [main(f"echo {at} >>$POD_ROOT/work/order", **work) | {"name": f"step-{at}"} for at in (1, 2)]
+    work = {"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}
+    steps = [main(f"echo {at} >>$POD_ROOT/scratch/order", **work) | {"name": f"step-{at}"} for at in (1, 2)]
     sidecar = main("trap 'exit 0' TERM; while :; do sleep 0.05; done") | {"name": "side", "restartPolicy": "Always"}
     own.pod(
         "",
         initContainers=[*steps, sidecar],
-        containers=[main("cat $POD_ROOT/work/order", **work)],
-        volumes=[{"name": "work", "emptyDir": {}}],
+        containers=[main("cat $POD_ROOT/scratch/order", **work)],
+        volumes=[{"name": "scratch", "emptyDir": {}}],
     )
     assert own.end()["exitCode"] == 0
     assert own.kubectl("logs", "p", "-c", "main") == "1\n2\n"

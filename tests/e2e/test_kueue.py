@@ -12,9 +12,8 @@ from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.file_store import FileStore
 from reconciler.adapters.kube.admission_check import keep_active
 from reconciler.adapters.kube.connection import Connection
-from reconciler.agent.queueing import ANNOTATION_OUT, GRANT_CHECK, QUEUE_LABEL
-from reconciler.agent.reading import ANNOTATION_CLOSED
 from reconciler.agent.settings import Settings
+from reconciler.model.names import ANNOTATION_CLOSED, ANNOTATION_OUT, GRANT_CHECK, QUEUE_LABEL
 from reconciler.ports import ObjectStore
 from tests.agent.stores import FailingStore
 from tests.e2e.control_plane import ControlPlane, region

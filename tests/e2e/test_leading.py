@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from reconciler.adapters.clock import SystemClock
-from reconciler.adapters.kube import Candidate, Leadership
+from reconciler.adapters.kube import AgentReplica, Leadership
 from reconciler.adapters.kube.connection import Connection
 from reconciler.ports import Refused, Transient
 from tests.e2e.control_plane import ControlPlane
@@ -37,7 +37,7 @@ class Replica(Leadership):
     def __init__(self, plane: ControlPlane, identity: str) -> None:
         self.clock = Hand()
         self.connection = Connection(access_of(plane), SystemClock(), 2.0)
-        super().__init__(self.connection, self.clock, Candidate(identity, OWN))
+        super().__init__(self.connection, self.clock, AgentReplica(identity, OWN))
 
     def leads(self, after: float = 0.0) -> bool:
         """Whether it leads after so many seconds of its own."""
@@ -150,7 +150,7 @@ def _leads_again(replica: Replica) -> bool:
 
 def test_another_lease_is_not_to_be_had(plane: ControlPlane) -> None:
     connection = Connection(access_of(plane), SystemClock(), 2.0)
-    for candidate in (replace(Candidate("x", OWN), name="other"), replace(Candidate("x", OWN), namespace="default")):
+    for candidate in (replace(AgentReplica("x", OWN), name="other"), replace(AgentReplica("x", OWN), namespace="default")):
         with pytest.raises(Refused, match="403"):
             Leadership(connection, Hand(), candidate).try_lead()
     connection.close()
@@ -158,4 +158,4 @@ def test_another_lease_is_not_to_be_had(plane: ControlPlane) -> None:
 
 def test_times_by_which_two_would_act_are_refused() -> None:
     with pytest.raises(ValueError, match="act_seconds"):
-        Candidate("x", OWN, lease_seconds=10, act_seconds=10)
+        AgentReplica("x", OWN, lease_seconds=10, act_seconds=10)

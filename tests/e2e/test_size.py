@@ -22,12 +22,13 @@ from reconciler.model.grants import report_key
 from reconciler.model.names import LABEL_ATTEMPT
 from reconciler.model.report import RegionReport
 from tests.e2e.control_plane import ControlPlane, _node, region
+from tests.e2e.programs import cpu_seconds, peak_rss_mib
 from tests.e2e.world import GPU, job_of, service_account, token_kubeconfig
 from tests.waiting import until
 
 NODES, PODS, JOBS = 1000, 5000, 200
-MIB = 1024
-MOST_MEMORY = 150 * MIB
+MOST_MEMORY = 150
+"""MiB."""
 """KiB that the agent may take, at its highest."""
 NAMESPACE = "large"
 Send = Callable[[Request], Any]
@@ -150,16 +151,6 @@ class AgentProcess:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         self.running = subprocess.Popen(command, env=environment)
 
-    def memory(self) -> int:
-        """The most that it ever took, in KiB."""
-        status = Path(f"/proc/{self.running.pid}/status").read_text()
-        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
-
-    def seconds(self) -> float:
-        """CPU time so far."""
-        fields = Path(f"/proc/{self.running.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def end(self) -> int:
         self.running.terminate()
         return self.running.wait(30)
@@ -173,18 +164,18 @@ def test_the_report_of_a_large_region_is_right_and_its_agent_small(
     try:
         store = FileStore(tmp_path)
         first = until(lambda: report_of(store), 120.0, 0.5)
-        begun = agent.seconds()
+        begun = cpu_seconds(agent.running.pid)
         last = until(lambda: found if (found := report_of(store)) and found.sequence >= first.sequence + 6 else None, 300.0, 0.5)
-        idle = agent.seconds() - begun
+        idle = cpu_seconds(agent.running.pid) - begun
         span = (last.sent_at - first.sent_at).total_seconds()
         check(last, large)
         large.kubectl("cordon", "node-0000")
         until(lambda: (found := report_of(store)) is not None and found.nodes[0].unavailable == "Cordoned", 60.0, 0.2)
         check(until(lambda: report_of(store)), large)
-        memory = agent.memory()
+        memory = peak_rss_mib(agent.running.pid)
         with capsys.disabled():
             print(
-                f"\n{NODES} nodes, {PODS} pods: {memory / MIB:.0f} MiB at most; {begun:.1f} s of CPU to the first report, "
+                f"\n{NODES} nodes, {PODS} pods: {memory:.0f} MiB at most; {begun:.1f} s of CPU to the first report, "
                 f"then {idle / span * 100:.0f} % of a core over {span:.0f} s"
             )
         assert memory <= MOST_MEMORY

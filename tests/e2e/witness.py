@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
 from kubernetes.watch import Watch
+from urllib3.exceptions import HTTPError
 
 from reconciler.model.names import ANNOTATION_JOB_ID, LABEL_ATTEMPT, LABEL_MANAGED, MANAGED_BY
 
@@ -59,6 +61,8 @@ class Witness:
     """By namespace and attempt."""
     jobs: dict[tuple[str, str], set[str]] = field(default_factory=lambda: defaultdict(set))
     """Namespace and name of a Job → the uids that bore it."""
+    blind: list[str] = field(default_factory=list)
+    """What it could not make out: with any of these, that it saw no fault says nothing."""
 
     def pod(self, region: str, kind: str, pod: Mapping[str, Any]) -> None:
         """A pod was made, changed or removed."""
@@ -101,7 +105,8 @@ class Witness:
         """What must never be: an attempt's index that ran twice, two attempts of a job at once."""
         with self.lock:
             runs = sorted(self.runs.values(), key=lambda run: run.began)
-        found, seen = [], set()
+            found = list(self.blind)
+        seen = set()
         for run in runs:
             if (run.region, run.namespace, run.attempt, run.index) in seen:
                 found.append(f"{run.namespace}/{run.attempt} index {run.index or 0} ran a second time in {run.region}")
@@ -126,12 +131,17 @@ def _watching(witness: Witness, region: str, kubeconfig: Path, stop: threading.E
             try:
                 # Without a version each watch begins with all there is, so nothing that is still there is missed in between.
                 for event in Watch().stream(listing, label_selector=OURS, timeout_seconds=30):
-                    if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
+                    # None: a line that was cut with its connection. The next watch tells it whole.
+                    if event is not None and event["type"] in ("ADDED", "MODIFIED", "DELETED"):
                         tell(event["type"], event["raw_object"])
                     if stop.is_set():
                         break
-            except Exception:  # noqa: BLE001 - an API server that tests take down comes back
+            except (ApiException, HTTPError, OSError):  # an API server that tests take down comes back
                 stop.wait(0.2)
+            except Exception as error:  # noqa: BLE001 - told by `faults`
+                with witness.lock:
+                    witness.blind.append(f"the witness of {region} was blind: {error!r}")
+                stop.wait(1.0)
 
     return [threading.Thread(target=follow, args=each, name=f"witness of {region}", daemon=True) for each in lists]
 

@@ -2,7 +2,7 @@
 
 from reconciler.adapters.kube.access import Access, from_kubeconfig, in_cluster
 from reconciler.adapters.kube.cluster import KubeCluster, Settings
-from reconciler.adapters.kube.leading import Candidate, Leadership
+from reconciler.adapters.kube.leading import AgentReplica, Leadership
 from reconciler.adapters.kube.watching import Times
 
-__all__ = ["Access", "Candidate", "KubeCluster", "Leadership", "Settings", "Times", "from_kubeconfig", "in_cluster"]
+__all__ = ["Access", "AgentReplica", "KubeCluster", "Leadership", "Settings", "Times", "from_kubeconfig", "in_cluster"]

@@ -27,7 +27,7 @@ _NEVER: Final = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class AgentReplica:
     """Who wants to lead what. `identity` differs for each start of a replica. Times in seconds."""
 
     identity: str
@@ -47,11 +47,11 @@ class Candidate:
 class Leadership:
     """One replica's part in it. Ask `try_lead` every few seconds, from one thread; `may_act` may be asked from any."""
 
-    def __init__(self, connection: Connection, clock: Clock, candidate: Candidate) -> None:
+    def __init__(self, connection: Connection, clock: Clock, replica: AgentReplica) -> None:
         """Nothing is sent yet."""
         self._connection = connection
         self._clock = clock
-        self._me = candidate
+        self._me = replica
         self._seen: tuple[str, float] = ("", _NEVER)
         """The Lease's version, and since when it has been seen to be that."""
         self._until = _NEVER

@@ -8,13 +8,20 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import Any, Final, Union
 
-from reconciler.model.names import ANNOTATION_QUEUE, GATE, LABEL_ATTEMPT, LABEL_MANAGED, PREFIX
+from reconciler.model.names import (
+    ANNOTATION_CLOSED,
+    ANNOTATION_OUT,
+    ANNOTATION_QUEUE,
+    GATE,
+    LABEL_ATTEMPT,
+    LABEL_MANAGED,
+    QUEUE_LABEL,
+)
 from reconciler.ports import KubeObject
 
 Wanted = Mapping[str, Union["Wanted", None]]
 """Fields by name, of an object or of each object in a list; None keeps all that is in it."""
 
-QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _OWNERS: Final = dict.fromkeys(("controller", "uid", "kind"))
 _MAKERS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
@@ -30,7 +37,7 @@ _OF_EVERY_POD: Final[Wanted] = {
         **_NAMES,
         "deletionGracePeriodSeconds": None,
         "labels": dict.fromkeys((LABEL_ATTEMPT, LABEL_MANAGED, _INDEX, *_MAKERS)),
-        "annotations": dict.fromkeys((f"{PREFIX}/closed", _INDEX)),
+        "annotations": dict.fromkeys((ANNOTATION_CLOSED, _INDEX)),
         "ownerReferences": _OWNERS,
     },
     "spec": {
@@ -53,7 +60,7 @@ _OF_A_JOBS_POD: Final[Wanted] = {
 _OF_A_WORKLOAD: Final[Wanted] = {
     **_NAMES,
     "labels": dict.fromkeys((LABEL_ATTEMPT, LABEL_MANAGED, QUEUE_LABEL)),
-    "annotations": dict.fromkeys((f"{PREFIX}/closed", ANNOTATION_QUEUE)),
+    "annotations": dict.fromkeys((ANNOTATION_CLOSED, ANNOTATION_QUEUE)),
 }
 _TIMED: Final[Wanted] = {**_CONDITION, "lastTransitionTime": None}
 _OTHERS: Final = frozenset({"ReplicaSet", "DaemonSet", "StatefulSet", "ReplicationController", "Node"})
@@ -86,7 +93,7 @@ _WANTED: Final[Mapping[str, Wanted]] = {
     "Workload": {
         "metadata": {
             **_NAMES,
-            "annotations": {f"{PREFIX}/out-of-queue": None},
+            "annotations": {ANNOTATION_OUT: None},
             "ownerReferences": _OWNERS,
         },
         "spec": {"active": None},
