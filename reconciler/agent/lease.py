@@ -77,6 +77,10 @@ class Taking:
     """How long another agent's lease must not have changed before it may be taken over."""
     granted_epoch: int = 0
     """Of the newest grants: an epoch that the hub has seen. Only counts where there is no other trace of one."""
+    self_fence_seconds: float = 240.0
+    """What the lease is to say of its holder: how long it lets ours run without a renewal, and ..."""
+    fence_kill_seconds: float = 30.0
+    """... how long it takes at most to stop it then."""
 
 
 def is_valid(holding: Holding, now: float, self_fence: float) -> bool:
@@ -156,7 +160,8 @@ def _take_over(store: ObjectStore, holding: Holding, found: Lease, taking: Takin
     """Take another agent's lease under the next epoch, once it is certain that whoever had it runs nothing. Raises LeaseHeld."""
     etag = holding.etag or ""
     since = holding.watched[1] if holding.watched is not None and holding.watched[0] == etag else taking.now
-    left = since + taking.takeover_seconds - taking.now
+    lasts = found.self_fence_seconds + found.fence_kill_seconds - taking.self_fence_seconds - taking.fence_kill_seconds
+    left = since + taking.takeover_seconds + max(lasts, 0.0) - taking.now
     if left > 0:
         words = (
             f"{lease_key(taking.region)} is another agent's ({found.incarnation}); taken over if unchanged for {left:.0f} s more"
@@ -166,7 +171,14 @@ def _take_over(store: ObjectStore, holding: Holding, found: Lease, taking: Takin
 
 
 def _put(store: ObjectStore, holding: Holding, taking: Taking, epoch: int) -> Holding:
-    lease = Lease(region=taking.region, epoch=epoch, incarnation=taking.incarnation, renewal=holding.renewal + 1)
+    lease = Lease(
+        region=taking.region,
+        epoch=epoch,
+        incarnation=taking.incarnation,
+        renewal=holding.renewal + 1,
+        self_fence_seconds=taking.self_fence_seconds,
+        fence_kill_seconds=taking.fence_kill_seconds,
+    )
     etag = store.put(lease_key(taking.region), lease.model_dump_json().encode(), expect=holding.etag)
     return Holding(epoch, etag, lease, lease.renewal, sent_at=taking.now)
 

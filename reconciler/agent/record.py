@@ -55,6 +55,8 @@ class Renewal:
     sent_at: datetime
     monotonic: float
     boot: str
+    lasts_seconds: float | None = None
+    """From its sending until everything is stopped, as the lease said then; None where an older agent wrote it."""
 
 
 def newer(one: Renewal | None, other: Renewal | None) -> Renewal | None:
@@ -87,7 +89,7 @@ def encode(record: Record) -> bytes:
         "form": _FORM,
         "epoch": record.epoch,
         "fenced": record.fenced,
-        "renewal": renewal and [renewal.sent_at.isoformat(), renewal.monotonic, renewal.boot],
+        "renewal": renewal and [renewal.sent_at.isoformat(), renewal.monotonic, renewal.boot, renewal.lasts_seconds],
         "seen": list(record.seen),
         "attempts": {
             str(key): [entry.uid, entry.generation, entry.nodes, written_indexes(entry.done), *_maker(entry)]
@@ -143,11 +145,11 @@ def _number(value: Any) -> int:
 def _renewal(said: Any) -> Renewal | None:
     if said is None:
         return None
-    sent_at, monotonic, boot = said
+    sent_at, monotonic, boot, *lasts = said
     when = datetime.fromisoformat(sent_at)
     if when.tzinfo is None:
         raise ValueError(f"{sent_at!r} has no time zone")
-    return Renewal(when, float(monotonic), str(boot))
+    return Renewal(when, float(monotonic), str(boot), float(lasts[0]) if lasts and lasts[0] is not None else None)
 
 
 def _attempts(said: Mapping[str, Any]) -> Iterable[tuple[Key, Entry]]:

@@ -14,6 +14,8 @@ from reconciler.model.grants import lease_key
 from reconciler.model.names import LABEL_ATTEMPT
 from reconciler.ports import Conflict, Refused, Transient
 
+_MARGIN_SECONDS = 30.0
+"""For clocks that do not run alike, beyond what a lease says of itself."""
 _REMEMBERED = 15
 """Agents before this one that are kept in mind while there is no record."""
 
@@ -43,8 +45,17 @@ def by_record(site: Site, memory: Memory, record: Record) -> Memory:
     memory = replace(memory, seen=max(memory.seen, record.seen))
     if record.renewal != memory.told:
         since = inherited_from(record.renewal, site.settings.boot, site.clock.monotonic(), site.clock.now())
+        if since is not None:
+            since -= _shorter_by(site, record.renewal)
         memory = replace(memory, told=record.renewal, inherited=since)
     return _under(memory, record.epoch) if record.epoch > memory.holding.epoch else memory
+
+
+def _shorter_by(site: Site, renewal: Renewal | None) -> float:
+    """How much sooner all must be stopped after that renewal than after one of this agent's: the lease told the hub of it."""
+    if renewal is None or renewal.lasts_seconds is None:
+        return 0.0
+    return max(site.settings.lasts_seconds - renewal.lasts_seconds, 0.0)
 
 
 def _under(memory: Memory, epoch: int) -> Memory:
@@ -70,8 +81,10 @@ def with_lease(site: Site, memory: Memory) -> Memory:
         valid=is_valid(holding, now, settings.self_fence_seconds),
         cleared=memory.cleared,
         is_new_here=holding.epoch == 0 and memory.recalled and _is_empty(site),
-        takeover_seconds=settings.self_fence_seconds + settings.fence_kill_seconds + 30.0,
+        takeover_seconds=settings.lasts_seconds + _MARGIN_SECONDS,
         granted_epoch=0 if grants is None else grants.epoch,
+        self_fence_seconds=settings.self_fence_seconds,
+        fence_kill_seconds=settings.fence_kill_seconds,
     )
     wall = site.clock.now()
     try:
@@ -89,7 +102,7 @@ def with_lease(site: Site, memory: Memory) -> Memory:
         return troubled(memory, "LeaseNotRenewed", lease_key(site.region), error, now)
     if after.offered is not None:
         return replace(memory, holding=after, renew_at=now + settings.retry_seconds)
-    renewal = Renewal(wall, now, settings.boot)
+    renewal = Renewal(wall, now, settings.boot, settings.lasts_seconds)
     return replace(memory, holding=after, renew_at=now + settings.renew_seconds, renewal=renewal, cleared=None)
 
 

@@ -38,6 +38,11 @@ class Settings:
     boot: str = ""
     """Names the machine's boot, within which the monotonic clock counts on when the agent restarts; '' where it is not known."""
 
+    @property
+    def lasts_seconds(self) -> float:
+        """From the sending of a renewal until everything is stopped if there is no other."""
+        return self.self_fence_seconds + self.fence_kill_seconds
+
     def __post_init__(self) -> None:
         """Refuse times by which a single lost request would stop a region."""
         if not 0 < self.renew_seconds <= self.self_fence_seconds / 3:

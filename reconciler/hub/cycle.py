@@ -4,10 +4,11 @@ What is published is one atomic push (publish.py); only after it do the grants f
 two steps leaves nothing that its successor cannot finish: it reads the ledger and does what the ledger says.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from reconciler.hub.away import Absence, absence_of, times_of
 from reconciler.hub.branches import add_placements, add_regions, moved_regions, suspicious, told
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
@@ -15,10 +16,11 @@ from reconciler.hub.decide import Memory, events_of
 from reconciler.hub.drafts import Drafts, decide_with
 from reconciler.hub.forge_board import Board, View
 from reconciler.hub.granting import Granting, due
+from reconciler.hub.guarded import GuardedEyes
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
-from reconciler.hub.ledger import Corrupt, HubFile, Suspicion, Trouble
-from reconciler.hub.mark import Mark, set_back
+from reconciler.hub.ledger import HubFile, Suspicion, Trouble
+from reconciler.hub.mark import Mark
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.publish import Cycle, Publication, status_blobs
@@ -27,6 +29,7 @@ from reconciler.hub.results import Ended, HubOptions, Result
 from reconciler.hub.sources import Documents
 from reconciler.hub.standstill import Standstill
 from reconciler.hub.troubles import Standing, lasting, passing, since
+from reconciler.hub.watch import Watch
 from reconciler.hub.world import Outcome, World
 from reconciler.model.attempt import Outcome as HowEnded
 from reconciler.model.attempt import State
@@ -50,12 +53,13 @@ class Hub:
         self._git = git
         self._clock = clock
         self._options = options
-        self._eyes = GitEyes(git, documents, options.main)
+        self._eyes = GuardedEyes(git, GitEyes(git, documents, options.main), Mark(store, git))
         self._reports = Reports(store, clock.monotonic)
+        self._watch = Watch(store, clock.monotonic)
         self._leadership = Leadership(store, options.holder, options.lease_seconds, clock.monotonic)
         self._granting = Granting(store)
-        self._mark = Mark(store, git)
         self._standstill = Standstill(store, options.holder)
+        self._term = self._above = 0
         self._budget = PushBudget(clock.monotonic)
         self._closed = ClosedBranches(clock.monotonic)
         self._regions: frozenset[str] = frozenset()
@@ -66,7 +70,6 @@ class Hub:
         self.board = Board()
         self._ungranted: Mapping[str, str] = {}
         self._fresh_seconds = 0.0
-        self._news: tuple[str, ...] = ()
         self._quiet: tuple[object, float] | None = None
 
     @property
@@ -86,17 +89,19 @@ class Hub:
     def cycle(self) -> Result:
         """One cycle. Raises Transient and Refused where the repository or the store cannot be used at all, Corrupt where the
         ledger cannot be believed."""
-        term = self._leadership.step(above=self._granting.highest_term)
+        term = self._leadership.step(above=max(self._granting.highest_term, self._above))
         if term is None:
             self._quiet = self.board.view = None
             self._granting.reset()
-            self._mark.forget()
+            self._watch.reset()
+            self._eyes.forget()
             self._ungranted = {}
             return Result(Ended.STANDBY, again_in_seconds=self._options.lease_seconds / 3)
+        self._term = term
         for _ in range(TRIES):
             result = self._once(term)
             if result is not None:
-                news, self._news = self._news, ()
+                news = self._eyes.take_news()
                 return replace(result, troubles=(*result.troubles, *news)) if news else result
         return Result(Ended.RACED, again_in_seconds=1.0)
 
@@ -105,61 +110,53 @@ class Hub:
         self.board.take()
         resting = self._quiet is not None and self._clock.monotonic() < self._quiet[1]
         heads = self._git.heads() if resting else {}
-        self._reports.look(self._regions)
+        self._look_at(self._regions)
         if resting and self._quiet is not None and self._quiet[0] == self._state(heads, term):
             return Result(Ended.IDLE, again_in_seconds=self._quiet[1] - self._clock.monotonic())
-        seen = self._look()
+        seen = self._eyes.look()
         if seen is None:
             return None
+        self._yield_to(seen.ledger.hub)
         regions = frozenset(seen.sources.fleet.regions) | frozenset(seen.manifests)
         if regions != self._regions:
             self._regions = regions
-            self._reports.look(regions)
+            self._watch.declare(times_of(regions, seen.sources.fleet))
+            self._look_at(regions)
         result = self._decide_and_publish(seen, term)
         if result is not None and result.ended is Ended.QUIET and result.again_in_seconds is None:
             live = any(record.live for record in seen.ledger.records.values())
-            wait = min(self._options.resync_seconds if live else RESTING_SECONDS, self._standing.next_seconds or RESTING_SECONDS)
+            waits = (self._standing.next_seconds, self._watch.next_seconds(), self._options.resync_seconds if live else None)
+            wait = min((each for each in waits if each), default=RESTING_SECONDS)
             self._quiet = (self._state(seen.heads, term), self._clock.monotonic() + wait)
             return replace(result, again_in_seconds=wait)
         self._quiet = None
         return result
 
+    def _yield_to(self, ledger: HubFile) -> None:
+        """Raises Transient where a later hub, or another of this very term, has written the ledger: this one leads no more."""
+        if ledger.term > self._term or (ledger.term == self._term and ledger.holder not in ("", self._options.holder)):
+            self._above = ledger.term + 1
+            raise Transient(f"the ledger is written by {ledger.holder}, of term {ledger.term}; this hub is of term {self._term}")
+
+    def _look_at(self, regions: Iterable[str]) -> None:
+        self._reports.look(regions)
+        self._watch.look(self._reports)
+
     def _state(self, heads: Mapping[str, str], term: int) -> object:
         """Everything that a decision hangs on but for the time."""
         silent = frozenset(name for name in self._regions if (self._reports.age_seconds(name) or 0.0) > self._fresh_seconds)
-        return tuple(sorted(heads.items())), self._reports.matter(), silent, self._closed.state(), term, self.board.taken
-
-    def _look(self) -> GitSeen | None:
-        """What stands in Git; None where another writer was quicker. Raises Corrupt where the ledger lacks what it had."""
-        heads = self._git.fetch()
-        branch = self._eyes.branches(heads).status
-        head = heads.get(branch)
-        lacks = self._mark.lacks(head)
-        if lacks is None:
-            seen = self._eyes.look(heads, self._mark.commit())
-            try:
-                if seen.goes_on:
-                    self._mark.note(head)
-            except Conflict:
-                return None
-            return seen
-        self._mark.forget()  # the next look asks the store again
-        if self._git.heads().get(branch) != head:
-            return None
-        if self._mark.restored(branch, head, lacks):
-            self._news = (
-                f"the branch {branch} had been {'set back' if head is not None else 'deleted'}; it is at {lacks} again",
-            )
-            return None
-        raise Corrupt(set_back(branch, head, lacks))
+        states = tuple((name, verdict.state) for name, verdict in self._watch.verdicts().items())
+        return tuple(sorted(heads.items())), self._reports.matter(), silent, states, self._closed.state(), term, self.board.taken
 
     def _decide_and_publish(self, seen: GitSeen, term: int) -> Result | None:
         now = self._clock.now()
         suspicion = suspicion_of(seen.ledger, seen.sources, seen.main, now)
         if suspicion is not None and suspicion.kind != "gone":
-            seen = self._eyes.as_declared_before(seen)
+            seen = self._eyes.eyes.as_declared_before(seen)
         self._fresh_seconds = seen.sources.fleet.policy.thresholds.report_fresh_seconds
-        world = self._world(seen, suspicion)
+        self._watch.declare(times_of(self._regions, seen.sources.fleet))
+        absence = absence_of(self._watch, seen.ledger, self._reports, self._granting.without_epoch(), self._clock)
+        world = self._world(seen, suspicion, absence)
         self.board.view = View(seen, world)
         outcome, rendered = self._settled(world, seen, now)
         outcome = self.board.named(outcome)
@@ -172,14 +169,14 @@ class Hub:
             return Result(Ended.QUIET, troubles=troubles, ungranted=ungranted, again_in_seconds=soon)
         wait = self._budget.wait_seconds(seen.sources.fleet.settings.intervals)
         if wait > 0:
-            ungranted = self._grant(seen.ledger.records, seen, seen.heads, term)
+            ungranted = self._grant_as_published(seen, term)
             return Result(Ended.DEFERRED, troubles=troubles, ungranted=ungranted, again_in_seconds=wait)
         pushed = self._git.push(publication.updates)
         if pushed.raced:
             return None
         self._budget.spend()
         if not pushed.done:
-            ungranted = self._grant(seen.ledger.records, seen, seen.heads, term)
+            ungranted = self._grant_as_published(seen, term)
             return self._refused(pushed.refusals, publication, troubles, ungranted)
         heads = dict(seen.heads)
         for update in publication.updates:
@@ -199,7 +196,7 @@ class Hub:
         said = tuple(f"the remote refuses {branch}: {words}" for branch, words in sorted(refusals.items()))
         return Result(Ended.REFUSED, troubles=troubles + said, ungranted=ungranted, again_in_seconds=wait)
 
-    def _world(self, seen: GitSeen, suspicion: Suspicion | None) -> World:
+    def _world(self, seen: GitSeen, suspicion: Suspicion | None, absence: Absence) -> World:
         declined = seen.unproposed & self._unproposed  # seen twice: a fetch is not one instant on every server
         self._unproposed = seen.unproposed
         marks = {name: [region.incarnation, region.sequence] for name, region in self._reports.seen.items()}
@@ -217,6 +214,9 @@ class Hub:
                 branch: because(Why.BRANCH_REFUSED, branch=branch, message=self._closed.words(branch) or "")
                 for branch in sorted(self._closed.state())
             },
+            away=absence.away,
+            conditions=absence.conditions,
+            unreachable=absence.troubles,
             inputs=digest([named, marks])[:16],
         )
 
@@ -256,9 +256,12 @@ class Hub:
             main=seen.main.commit if world.suspicion is None else seen.ledger.hub.main,
             suspicion=world.suspicion,
             troubles=troubles,
+            term=self._term,
+            holder=self._options.holder,
+            regions=dict(world.conditions),
         )
         blobs, fresh = status_blobs(self._git, world, outcome, hub, [*suspicious(world.suspicion), *map(told, troubles)], now)
-        self._eyes.records.records |= fresh  # the next look need not read what was just written
+        self._eyes.eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:
             publication.add(seen.branches.status, blobs, summed_up(outcome.events), outcome.events)
         return publication, outcome, tuple(trouble.what for trouble in troubles)
@@ -267,7 +270,7 @@ class Hub:
         """Write what the published ledger lets run; one region's trouble never stops the others."""
         troubles: dict[str, str] = {}
         self._memory.index.update(records, seen.sources.fleet.policy)
-        wanted = due(self._memory.index, self._regions, self._reports.seen, seen.manifests)
+        wanted = due(self._memory.index, self._regions, self._reports.seen, seen.manifests, self._watch.revoked())
         for name, what in wanted.items():
             try:
                 self._granting.write(name, what, heads.get(region_branch(name)), term, self._reports.seen.get(name))
@@ -276,6 +279,12 @@ class Hub:
         self._granting.forget_ended(frozenset().union(*(what.stopping for what in wanted.values())))
         self._ungranted = troubles
         return tuple(f"the grants of {name} were not written: {words}" for name, words in troubles.items())
+
+    def _grant_as_published(self, seen: GitSeen, term: int) -> tuple[str, ...]:
+        """Where nothing could be published. Before its term stands in the ledger a hub grants nothing: another may write yet."""
+        if seen.ledger.hub.term == term or not seen.ledger.blobs:
+            return self._grant(seen.ledger.records, seen, seen.heads, term)
+        return ()
 
     def _troubles(self, world: World, seen: GitSeen, now: datetime) -> tuple[Trouble, ...]:
         before, index = seen.ledger.hub.troubles, self._memory.index

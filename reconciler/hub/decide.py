@@ -21,7 +21,8 @@ from reconciler.model.placement import DecisionView, Placement
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.planning.decisions import Candidate, Impossible, Place, Wait
-from reconciler.planning.lifecycle import NOTHING_SEEN, Seen, admit, advance, settle
+from reconciler.planning.lifecycle import admit, advance, settle
+from reconciler.planning.observed import NOTHING_SEEN, Seen
 from reconciler.planning.override import never_in
 from reconciler.planning.plan import plan, refused_view
 from reconciler.planning.records import (
@@ -104,13 +105,17 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
 
 def _seen(record: JobRecord, world: World) -> Seen:
     attempt = record.current
-    region = world.regions.get(attempt.region) if attempt is not None else None
-    if attempt is None or region is None:
+    if attempt is None:
         return NOTHING_SEEN
+    region, away = world.regions.get(attempt.region), world.away.get(attempt.region)
     version = world.withdrawn_at.get(attempt.name)
+    if away is not None and version is None:
+        away = replace(away, proven=False)  # it may stand in a write of grants that is still under way
+    if region is None:
+        return Seen(None, without_it=False, away=away) if away is not None else NOTHING_SEEN
     without_it = version is not None and region.grants_version >= version
     refused = _refused(record.team, attempt, region.sync_errors) if region.sync_errors else None
-    return Seen(region.workloads.get(attempt.name), without_it, refused)
+    return Seen(region.workloads.get(attempt.name), without_it, refused, away)
 
 
 def _refused(team: str, attempt: Attempt, errors: Mapping[str, str]) -> str | None:

@@ -5,7 +5,7 @@ the next. A new leader writes every region's grants anew under its own term, so 
 taking a right away writes a new version even where the attempt is absent already (it may be in a write still under way).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pydantic import ValidationError
@@ -26,14 +26,20 @@ class Due:
     forget: tuple[str, ...]
     strangers: frozenset[str] = frozenset()
     """Attempts whose manifest stands there and which no record knows: what was granted to them before stays granted."""
+    revoked: bool = False
+    """The region's lease is revoked: nothing may run there."""
 
 
 def due(
-    index: Index, regions: Iterable[str], seen: Mapping[str, RegionSeen], manifests: Mapping[str, frozenset[str]]
+    index: Index,
+    regions: Iterable[str],
+    seen: Mapping[str, RegionSeen],
+    manifests: Mapping[str, frozenset[str]],
+    revoked: Collection[str] = (),
 ) -> dict[str, Due]:
     """What every region's grants should say, from the published ledger. Regions with attempts but no declaration are in it.
 
-    `manifests`: region → paths that stand on its branch.
+    `manifests`: region → paths that stand on its branch; `revoked`: regions that were given up.
     """
     return {
         name: Due(
@@ -41,6 +47,7 @@ def due(
             index.stopping(name),
             tuple(sorted(_left_over(name, seen.get(name), index))),
             frozenset(attempt_at(path) for path in index.strangers(name, manifests.get(name, frozenset()))),
+            name in revoked,
         )
         for name in sorted({*regions, *index.regions()})
     }
@@ -88,7 +95,7 @@ class Granting:
         wanted = _with_strangers(wanted, before)
         # The lease is read only when somebody says that it changed: most cycles ask the store for nothing.
         same_epoch = before is not None and seen is not None and seen.lease_epoch == before.epoch and region in self._written
-        epoch = before.epoch if before is not None and same_epoch else self._epoch(region, before)
+        epoch = 0 if wanted.revoked else before.epoch if before is not None and same_epoch else self._epoch(region, before)
         if before is not None and before.term > term:
             raise Conflict(f"the grants of {region} are of term {before.term}, ours is {term}: another hub leads")
         fresh = frozenset(wanted.stopping - self.withdrawn_at.keys())
@@ -109,6 +116,10 @@ class Granting:
         if known is not None:  # else a version was lost that the region may have acted on: only the next one says something
             self.withdrawn_at |= dict.fromkeys(fresh, version)
         return grants
+
+    def without_epoch(self) -> frozenset[str]:
+        """Regions whose grants, as they stand, let nothing run: nobody holds a lease there that the hub has seen."""
+        return frozenset(name for name, (_, grants) in self._written.items() if grants.epoch == 0)
 
     def _put(self, grants: Grants, expect: str | None) -> None:
         try:

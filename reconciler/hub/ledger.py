@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from reconciler.model.base import Many, Model
 from reconciler.model.names import JobKey, job_at, record_path
 from reconciler.model.record import JobRecord
+from reconciler.model.region_state import RegionCondition
 from reconciler.model.report import RegionSummary
 from reconciler.ports import EntryKind, TreeEntry
 
@@ -51,6 +52,12 @@ class HubFile(Model):
     """The commit of main that was last taken in."""
     suspicion: Suspicion | None = None
     troubles: Many[Trouble] = ()
+    term: int = 0
+    """Of the hub that writes here: one of an earlier term writes nothing any more."""
+    holder: str = ""
+    """That hub."""
+    regions: dict[str, RegionCondition] = Field(default_factory=dict)
+    """The regions that are not heard of, or were given up."""
 
 
 class RejectedFile(Model):

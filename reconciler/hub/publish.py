@@ -17,6 +17,7 @@ from reconciler.hub.ledger import (
     FleetFile,
     FleetRegion,
     HubFile,
+    Ledger,
     Rejected,
     RejectedFile,
     written,
@@ -107,16 +108,20 @@ def status_blobs(
     blobs |= dict.fromkeys((IN_FORCE + path for path in ledger.in_force if path not in in_force), None)
     if placed(outcome):
         blobs[FLEET_FILE] = git.write_blob(fleet_file(world.regions))
-    if blobs or _telling(hub) != _telling(ledger.hub):
+    if blobs or _telling(hub, ledger) != _telling(ledger.hub, ledger):
         blobs[HUB_FILE] = git.write_blob(written(hub))
         shown = [f"{each.path}:{each.line}:{each.column}: {each.code}: {each.what}; {each.todo}" for each in rejected.problems]
         blobs[README_FILE] = git.write_blob(status_page(outcome.records, shown, notices))
     return blobs, fresh
 
 
-def _telling(hub: HubFile) -> HubFile:
-    """What of the hub's file is worth a commit of its own: not which commit of main was read last."""
-    return hub.model_copy(update={"main": None})
+def _telling(hub: HubFile, ledger: Ledger) -> HubFile:
+    """What of the hub's file is worth a commit of its own: not which commit of main was read last, nor who begins the ledger.
+
+    Who goes on with it is: from that commit on no hub before this one can publish, and none of its pushes can go unseen.
+    """
+    begins = ledger.hub == HubFile() and not ledger.blobs
+    return hub.model_copy(update={"main": None, "term": 0, "holder": ""} if begins else {"main": None})
 
 
 def placed(outcome: Outcome) -> bool:

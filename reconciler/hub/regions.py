@@ -87,6 +87,8 @@ class Reports:
         self._monotonic = monotonic
         self._etags: dict[str, str] = {}
         self._risen: dict[str, tuple[tuple[str, int], float]] = {}
+        self.heard: set[str] = set()
+        """Regions whose report was seen to change; one that stood there before this hub was is no sign of life."""
         self._silent: dict[str, str] = {}
         self._broken: dict[str, str] = {}
         self._pool: ThreadPoolExecutor | None = None
@@ -96,6 +98,11 @@ class Reports:
     def troubles(self) -> Mapping[str, str]:
         """Region → why its newest report could not be read; the one before stays in force."""
         return self._broken | self._silent
+
+    @property
+    def silent(self) -> Mapping[str, str]:
+        """Region → why the store did not answer when its report was looked at last."""
+        return self._silent
 
     def look(self, regions: Iterable[str]) -> None:
         """Ask for every region's report. A region whose report cannot be read keeps the last one, which ages."""
@@ -151,8 +158,15 @@ class Reports:
         old = self._risen.get(region)
         if old is not None and old[0][0] == mark[0] and mark[1] <= old[0][1]:
             return  # an old read: a store may answer with the state before
+        if old is not None:
+            self.heard.add(region)
         self._risen[region] = (mark, self._monotonic())
         self.seen[region] = seen_of(report)
+
+    def heard_at(self, region: str) -> float | None:
+        """When the report last changed, by the monotonic clock; None before the first."""
+        risen = self._risen.get(region)
+        return None if risen is None else risen[1]
 
     def age_seconds(self, region: str) -> float | None:
         """Seconds since the report last changed; None before the first."""

@@ -13,7 +13,8 @@ from reconciler.model.attempt import State
 from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.record import JobRecord
-from reconciler.planning.lifecycle import DEADLINE_SLACK, Seen
+from reconciler.planning.lifecycle import DEADLINE_SLACK
+from reconciler.planning.observed import Seen
 from reconciler.planning.records import run_seconds_left
 
 
@@ -36,7 +37,12 @@ class Steady:
         if known is None or known[0] is not record or known[1] is not file:
             return False
         was = known[2]
-        same = was.workload is seen.workload and was.without_it == seen.without_it and was.refused == seen.refused
+        same = (
+            was.workload is seen.workload
+            and was.without_it == seen.without_it
+            and was.refused == seen.refused
+            and was.away == seen.away
+        )
         return same and (known[3] is None or now < known[3])
 
     def note(self, record: JobRecord, file: JobFile, seen: Seen, policy: Policy) -> None:

@@ -49,8 +49,10 @@ def passing(world: World, ungranted: Mapping[str, str]) -> Iterator[Trouble]:
         yield _of(name, "GrantsNotWritten", f"the grants of {name} were not written: {words}")
     fresh = world.sources.fleet.policy.thresholds.report_fresh_seconds
     for name in sorted(world.sources.fleet.regions):
-        seen, age = world.regions.get(name), world.ages.get(name)
-        if seen is None or age is None:
+        seen, age, away = world.regions.get(name), world.ages.get(name), world.away.get(name)
+        if away is not None:
+            yield _because(name, away.reason)
+        elif seen is None or age is None:
             yield _because(name, because(Why.NO_REPORT, region=name))
         elif age > fresh:
             yield _because(name, because(Why.REPORT_STALE, region=name, age_seconds=round(age), limit_seconds=fresh))
@@ -65,6 +67,7 @@ def lasting(world: World, reports: Mapping[str, str], strangers: Mapping[str, It
     """The others. `reports`: region → why its report cannot be read; `strangers`: region → manifests that no record knows."""
     for name, words in sorted(reports.items()):
         yield _of(name, "ReportUnreadable", f"{name}: {words}")
+    yield from world.unreachable
     for path, words in sorted(world.ledger.corrupt.items()):
         yield _of(path, RECORD_UNUSABLE, f"{path} on the status branch cannot be used: {words}")
     for name, paths in sorted(strangers.items()):

@@ -1,9 +1,9 @@
 """What a cycle has observed, and what it has decided: the values between the hub's steps."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reconciler.hub.ledger import Ledger, Suspicion
+from reconciler.hub.ledger import Ledger, Suspicion, Trouble
 from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Sources
@@ -12,6 +12,8 @@ from reconciler.model.names import JobKey, region_branch
 from reconciler.model.placement import Placement
 from reconciler.model.reasons import Reason
 from reconciler.model.record import JobRecord
+from reconciler.model.region_state import RegionCondition
+from reconciler.planning.observed import Away
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,12 @@ class World:
     """Digest of all of the above, to be published with each decision."""
     unrendered: Mapping[JobKey, Unrendered] = field(default_factory=dict)
     """Jobs of which no manifest can be made for some regions."""
+    away: Mapping[str, Away] = field(default_factory=dict)
+    """What is so of regions that are not heard of, or were given up."""
+    conditions: Mapping[str, RegionCondition] = field(default_factory=dict)
+    """The same, as it is published."""
+    unreachable: Sequence[Trouble] = ()
+    """Leases that could not be looked at, or written."""
 
     def is_open(self, region: str) -> bool:
         """Whether the remote takes the region's branch."""

@@ -42,6 +42,10 @@ class Lease(Model):
     renewal: int = Field(ge=0)
     """Rises with every renewal, so that no two bodies are alike."""
     revoked: bool = False
+    self_fence_seconds: float = Field(default=240.0, gt=0)
+    """After a renewal its agent lets ours run for so long, and ..."""
+    fence_kill_seconds: float = Field(default=30.0, ge=0)
+    """... then stops it within so long. These are its holder's own: whoever revokes waits for as long as they say."""
 
 
 class Grant(Model):

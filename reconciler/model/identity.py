@@ -9,8 +9,8 @@ from reconciler.model.names import digest
 
 RESTARTS_NOTHING = frozenset(
     "task_type queue strategy allowed_regions denied_regions compliance tolerations priority preemptible retries on_exit "
-    "start_timeout_seconds grace_seconds max_runtime_seconds expected_runtime_seconds deadline suspend rerun owner "
-    "description labels".split()
+    "on_region_lost release start_timeout_seconds grace_seconds max_runtime_seconds expected_runtime_seconds deadline suspend "
+    "rerun owner description labels".split()
 )
 """Fields that say when, where and how long, but not what runs."""
 

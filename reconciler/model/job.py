@@ -4,7 +4,7 @@
 """
 
 from datetime import datetime
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -119,6 +119,11 @@ class JobSpec(Model):
         ExitAction,
     ] = Field(default_factory=dict, max_length=64)
     """What an exit code means: retry (counts), reschedule (does not count), fail (at once), succeed."""
+    on_region_lost: Literal["rerun", "wait", "hold"] = "rerun"
+    """When its region is given up as lost: start elsewhere from the last checkpoint; wait for that region to come back; or
+    hold it for a person, for work that must not be done twice. `reconciler release` ends the waiting and the holding."""
+    release: int = Field(default=0, ge=0, le=1_000_000)
+    """Number of the attempt after which a person lets it go on; written by `reconciler release`."""
     start_timeout_seconds: Seconds | None = None
     """Seconds from the grant to the program's first line, image pull included; left out: as the policy says."""
     grace_seconds: int = Field(default=30, ge=0, le=7200)

@@ -6,7 +6,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from reconciler.model.base import END, Fraction, Many, Model, Name, Quantity, Seconds, Usd
 from reconciler.model.job_parts import Strategy
-from reconciler.model.region import StoreAddress
+from reconciler.model.region import LossTimes, StoreAddress
 
 Weight = Annotated[float, Field(ge=0, le=100)]
 BranchName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9/-]{0,61}[a-z0-9])?" + END)]
@@ -96,6 +96,8 @@ class Policy(Model):
     """What a job may ask for."""
     thresholds: Thresholds = Thresholds()
     """Numbers that decide."""
+    loss: LossTimes = LossTimes()
+    """When a region counts as lost, where it does not say so itself."""
 
 
 class Branches(Model):

@@ -38,6 +38,18 @@ class Why(StrEnum):
     CORDONED = "{region} is cordoned"
     NO_REPORT = "{region} has not reported yet"
     REPORT_STALE = "{region} last reported {age_seconds} s ago, more than {limit_seconds} s"
+    REGION_UNKNOWN = "{region} has not been heard of since {since}: it gets no new jobs, what runs there goes on; {next}"
+    REGION_AWAY = "{region} has not been heard of since {since} and counts as lost; {next}"
+    REGION_REVOKED = "{region} was given up at {since}: nothing of ours runs there until its agent takes a new lease; {next}"
+    HUB_DOUBTS_ITSELF = (
+        "{silent} of {known} regions fell silent at once, which looks like a fault of the hub's own: none is given up. If they "
+        "really are gone: `reconciler lost REGION`, for each"
+    )
+    LOSS_TIMES_DIFFER = (
+        "the agent of {region} fences itself after {fence} + {kill} s, its file says {wanted_fence} + {wanted_kill} s: the hub "
+        "goes by the agent's; give it the flags that `reconciler bootstrap {region}` prints"
+    )
+    LEASE_MISSING = "{region} is silent and its lease is not in the store: whether anything runs there cannot be told; {next}"
     REGION_HALTED = "{region} may run nothing at present: {message}"
     NOT_ENOUGH_FREE = "{region}: {free_nodes} of {wanted} nodes are free that hold {per_node} {resource} each"
     FRAGMENTED = "{region} has {free} GPUs free, but the largest block on one node is {largest}; {per_node} are asked for"
@@ -84,6 +96,11 @@ class Why(StrEnum):
     DISRUPTED = "its pod was taken away from it: {message}"
     OBJECT_LOST = "its object was deleted in {region} by somebody else"
     OBJECT_REPLACED = "its object in {region} was deleted and made again; it is never released twice"
+    REGION_LOST = "{region} was given up as lost at {at}: nothing of it runs there any more"
+    REGION_LOST_HELD = (
+        "its region {region} was lost while it ran, and it is not started again by itself (`on_region_lost: hold`); "
+        "if it may be: `reconciler release {job}`"
+    )
     CANCELLED = "its file was removed"
     SUPERSEDED = "its spec changed: {changed}"
     MOVED = "a person moved it to {region}"

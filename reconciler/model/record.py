@@ -36,7 +36,7 @@ class Condition(Model):
     """Something that holds of a job, since when and why."""
 
     type: str
-    """SpecAccepted, PlacementHonoured or RunsWhatItSays."""
+    """SpecAccepted, PlacementHonoured, RunsWhatItSays or RegionReachable."""
     status: Literal["True", "False"]
     reason: Reason | None = None
     message: str = ""

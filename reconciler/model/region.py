@@ -1,8 +1,8 @@
 """A region: what a platform team declares of it. What it has free at the moment comes from its agent's report."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from reconciler.model.base import END, EnvName, Image, LabelKey, LabelValue, Line, Many, Model, Name, Quantity, Text, Uri, Usd
 from reconciler.model.job_parts import GpuModelName, JsonObject, WorkloadKind
@@ -119,6 +119,39 @@ class Receiver(Model):
     is not to choose which of the hub's secrets is used."""
 
 
+class LossTimes(Model):
+    """When a region that is not heard of counts as lost, and from when it is certain that nothing of ours runs there.
+
+    Its agent stops everything `self_fence_seconds` after its last renewal, and that takes `fence_kill_seconds` at most; with
+    the margin for clocks and requests under way, the sum of the three is when its lease may be revoked.
+    """
+
+    unknown_seconds: int = Field(default=30, ge=5, le=86_400)
+    """Not heard of for so long: no new jobs there, nothing else."""
+    grace_seconds: int = Field(default=120, ge=5, le=86_400)
+    """Not heard of for so long: it is lost; people are told where its jobs would go, and nothing is started yet."""
+    self_fence_seconds: int = Field(default=240, ge=15, le=86_400)
+    """How long the agent lets ours run without a renewal of its lease."""
+    fence_kill_seconds: int = Field(default=30, ge=1, le=3600)
+    """The most that pods get to end when it stops them then."""
+    margin_seconds: int = Field(default=30, ge=10, le=3600)
+    """For clocks that do not run alike, and requests that are under way."""
+
+    @property
+    def revoked_after_seconds(self) -> int:
+        """How long its lease must not have changed before it may be revoked."""
+        return self.self_fence_seconds + self.fence_kill_seconds + self.margin_seconds
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.grace_seconds < self.unknown_seconds:
+            raise ValueError(f"`grace_seconds` ({self.grace_seconds}) is below `unknown_seconds` ({self.unknown_seconds})")
+        if self.grace_seconds > self.revoked_after_seconds:
+            parts = "`self_fence_seconds` + `fence_kill_seconds` + `margin_seconds`"
+            raise ValueError(f"`grace_seconds` ({self.grace_seconds}) is above {parts} ({self.revoked_after_seconds})")
+        return self
+
+
 class Region(Model):
     """One region: a Kubernetes cluster with its object store, registry mirror, prices and rules."""
 
@@ -128,6 +161,10 @@ class Region(Model):
     """For people."""
     cordoned: bool = False
     """`true`: no new jobs here; what runs goes on."""
+    loss: LossTimes | None = None
+    """When it counts as lost; left out: as the policy says."""
+    deadman: bool = False
+    """`true`: Kubernetes itself ends the jobs here when their agent is gone, for the agent keeps putting off their end."""
     node_pools: Many[NodePool] = ()
     """What nodes there are when none is missing."""
     prices: dict[GpuModelName, Usd] = Field(default_factory=dict)

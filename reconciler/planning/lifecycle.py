@@ -7,16 +7,16 @@ model/attempt.py. It never starts anything (the pass does) and never grants (pub
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from reconciler.model.attempt import Attempt, Event, Outcome, State
+from reconciler.model.attempt import Attempt, Outcome, State
 from reconciler.model.identity import changed_fields
 from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
-from reconciler.model.report import WorkloadReport
-from reconciler.planning.endings import Ending, ending, not_started, waits_otherwise
-from reconciler.planning.records import is_stuck, replace_current, run_limit, run_seconds_left, with_condition, withdraw
+from reconciler.planning.endings import not_started
+from reconciler.planning.observed import Seen, observe
+from reconciler.planning.records import is_stuck, run_limit, run_seconds_left, with_condition, withdraw
 
 DEADLINE_SLACK = timedelta(seconds=15)
 """The region enforces the run time itself; the hub steps in when it has not."""
@@ -40,18 +40,6 @@ class Intent:
     """Why its file cannot be believed at present; what runs then stays as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What the current attempt's region says of it, in its newest report."""
-
-    workload: WorkloadReport | None
-    without_it: bool
-    """The region has acted on grants that do not list the attempt any more."""
-    refused: str | None = None
-    """What the region's sync engine says against the attempt's manifest."""
-
-
-NOTHING_SEEN = Seen(None, without_it=False)
 _UNSTARTED = frozenset({State.PLACED, State.STAGING, State.GRANTED})
 
 
@@ -71,56 +59,12 @@ def admit(key: JobKey, wanted: Wanted, now: datetime) -> JobRecord:
 
 def advance(record: JobRecord, intent: Intent, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
     """The record after this look."""
-    after = _observe(record, seen, policy, now)
+    after = observe(record, seen, policy, now)
     after = _take_in(after, intent, now)
     after = _enforce(after, seen, policy, now)
+    away = seen.away if after.current is not None else None
+    after = with_condition(after, "RegionReachable", away.reason if away is not None else None, now)
     return settle(after, policy, now)
-
-
-# ---- what was seen ------------------------------------------------------------------------------------------------
-
-
-def _observe(record: JobRecord, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
-    attempt, workload = record.current, seen.workload
-    if attempt is None or attempt.state not in (State.GRANTED, State.RUNNING, State.STOPPING):
-        return record
-    found = ending(workload, record.spec, run_limit(record.spec, policy)) if workload is not None else None
-    if attempt.state is State.STOPPING:
-        if found is not None and found.event is Event.SUCCEEDED:
-            return _ended(record, found, workload, now)
-        # Rule 5 of the protocol: a report that has acted on grants without the attempt says that nothing of it runs.
-        if seen.without_it and (workload is None or workload.stopped):
-            return replace_current(record, attempt.moved(Event.STOPPED, now))
-        return record
-    if found is not None:
-        return _ended(record, found, workload, now)
-    if workload is not None and attempt.state is State.GRANTED and any(pod.phase == "Running" for pod in workload.pods):
-        return replace_current(record, attempt.moved(Event.STARTED, now, reason=None))
-    if workload is not None and (workload.replaced or (workload.state == "Absent" and workload.uid is not None)):
-        why = Why.OBJECT_REPLACED if workload.replaced else Why.OBJECT_LOST
-        return withdraw(record, Outcome.DISRUPTED, because(why, region=attempt.region), now)
-    waits = waits_otherwise(attempt, workload)
-    return record if waits is None else replace_current(record, attempt.model_copy(update={"reason": waits}))
-
-
-def _ended(record: JobRecord, found: Ending, workload: WorkloadReport | None, now: datetime) -> JobRecord:
-    attempt = record.current
-    if attempt is None:
-        return record
-    started = attempt.started_at or _first_start(workload, now)
-    changes = {"reason": found.reason, "exit_code": found.exit_code, "counts_as_failure": found.counts, "final": found.final}
-    tail = workload.log_tail if workload is not None and found.event is Event.FAILED else ""
-    ended = attempt.moved(found.event, now, outcome=found.outcome, log_tail=tail, started_at=started, **changes)
-    return replace_current(record, ended)
-
-
-def _first_start(workload: WorkloadReport | None, now: datetime) -> datetime | None:
-    """A program that started and ended between two reports did start: seen by its length, counted back from now."""
-    if workload is None:
-        return None
-    times = [(pod.started_at, pod.ended_at) for pod in workload.pods if pod.started_at is not None]
-    lengths = [(end or start) - start for start, end in times if start is not None]
-    return now - max(lengths) if lengths else None
 
 
 # ---- what main says -----------------------------------------------------------------------------------------------
@@ -273,7 +217,11 @@ def _over(
         return Phase.FAILED, only
     if run_seconds_left(record, policy) == 0:
         return Phase.FAILED, because(Why.DEADLINE_EXCEEDED, limit_seconds=run_limit(record.spec, policy))
-    disruptions = sum(attempt.outcome in _DISRUPTIVE or _rescheduled(attempt) for attempt in run)
+    unreleased = record.spec.release < last.number
+    if last.outcome is Outcome.REGION_LOST and record.spec.on_region_lost == "hold" and unreleased:
+        return Phase.HELD, because(Why.REGION_LOST_HELD, region=last.region, job=str(record.key))
+    since = [attempt for attempt in run if attempt.number > record.spec.release]
+    disruptions = sum(attempt.outcome in _DISRUPTIVE or _rescheduled(attempt) for attempt in since)
     if disruptions > policy.thresholds.reschedules:
         return Phase.HELD, because(Why.TOO_MANY_DISRUPTIONS, count=disruptions)
     return None

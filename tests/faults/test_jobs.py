@@ -15,7 +15,8 @@ from reconciler.model.attempt import Outcome, State
 from reconciler.model.policy import Policy
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.report import WorkloadReport
-from reconciler.planning.lifecycle import Intent, Seen, Wanted, advance
+from reconciler.planning.lifecycle import Intent, Wanted, advance
+from reconciler.planning.observed import Seen
 from tests.agent.objects import Raw, ended_pod, make_grant, make_grants, make_job, make_state, running_pod
 from tests.builders import NOW, TEAM, make_attempt, make_record, make_spec
 from tests.hub.live import Live, runs

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reconciler.adapters.git import BareClone
-from reconciler.ports import Listed, ObjectStore, PushOutcome, RefUpdate, Stored
+from reconciler.ports import Listed, ObjectStore, PushOutcome, RefUpdate, Stored, Transient
 from tests.builders import NOW
 
 
@@ -60,9 +60,15 @@ class FaultyStore:
         self.fails_put: dict[str, Exception] = {}
         self.lose_answers: dict[str, Exception] = {}
         self.asked: list[str] = []
+        self.down = False
+        """Whether nothing answers."""
+        self.stale: dict[str, str] = {}
+        """Key → the old ETag that is answered."""
 
     def _ask(self, what: str, key: str) -> None:
         self.asked.append(f"{what} {key}")
+        if self.down:
+            raise Transient("the store does not answer")
         if key in self.fails:
             raise self.fails[key]
 
@@ -72,7 +78,7 @@ class FaultyStore:
 
     def etag(self, key: str) -> str | None:
         self._ask("etag", key)
-        return self.inner.etag(key)
+        return self.stale.get(key) or self.inner.etag(key)
 
     def put(self, key: str, body: bytes, *, expect: str | None) -> str:
         self._ask("put", key)

@@ -479,7 +479,8 @@ def test_a_hub_that_takes_over_writes_all_grants_under_its_own_term_and_decides_
     local.restart()
     local.settle()
     assert local.attempt() == before
-    assert local.tips() == tips
+    assert {branch for branch, tip in local.tips().items() if tips[branch] != tip} == {"status"}
+    assert local.hub_file().term == grants["eu"].term + 1
     for region, old in grants.items():
         new = local.grants(region)
         assert (new.term, new.version, new.attempts) == (old.term + 1, old.version + 1, old.attempts)
@@ -497,17 +498,32 @@ def test_a_hub_that_slept_through_a_takeover_stands_by_and_its_late_writes_fail(
     assert local.grants("eu") == grants
 
 
-def test_two_hubs_that_both_think_they_lead_publish_each_decision_once(local: Rig) -> None:
-    """A lease only spares work: pushes and grants are compare-and-swap of their own."""
+def test_of_two_hubs_that_both_think_they_lead_the_later_one_publishes_and_the_other_yields(local: Rig) -> None:
+    """A lease only spares work: the ledger bears the term of who writes it, and pushes and grants are compare-and-swaps."""
     local.placed("runs", gpus=1)
     _, second = local.another_hub()
     second._leadership._valid_until, second._leadership._held = 1e9, local.hub_lease().model_copy(update={"term": 2})
     local.job("new", gpus=1)
     local.git.before_push.append(second.cycle)
-    local.cycle()
-    local.settle()
+    with pytest.raises(Transient, match="the ledger is written by hub-2, of term 2; this hub is of term 1"):
+        local.hub.cycle()
+    second.cycle()
     assert [one.number for one in local.record("new").attempts] == [1]
     assert sum(len(local.granted(region)) for region in ("eu", "us")) == 2
+
+
+def test_a_hub_that_cannot_publish_its_term_grants_nothing(local: Rig) -> None:
+    """What it read may be older than what a paused predecessor is about to publish."""
+    local.placed("runs", gpus=1)
+    before = local.grants("eu")
+    hook(local, protects("status"), "update")
+    local.restart()
+    local.cycle(Ended.REFUSED)
+    assert local.grants("eu") == before
+    hook(local, None, "update")
+    local.clock.seconds += RETRY_SECONDS + 1
+    local.settle()
+    assert local.grants("eu").term == before.term + 1
 
 
 def test_a_stop_that_the_hub_before_asked_for_is_proved_to_the_one_after(local: Rig) -> None:

@@ -21,7 +21,7 @@ from reconciler.model.placement import Placement
 from reconciler.model.policy import Limits, Policy
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase
-from reconciler.planning.lifecycle import NOTHING_SEEN
+from reconciler.planning.observed import NOTHING_SEEN
 from tests.builders import NOW, TEAM, make_attempt, make_nodes, make_record, make_report, make_spec
 from tests.examples import examples
 from tests.hub.main_branch import Main

@@ -48,6 +48,8 @@ CHANGES_IN_PLACE: dict[str, Any] = {
     "preemptible": False,
     "retries": 3,
     "on_exit": {"3": "retry"},
+    "on_region_lost": "wait",
+    "release": 1,
     "start_timeout_seconds": 60,
     "grace_seconds": 60,
     "max_runtime_seconds": 60,

@@ -6,9 +6,10 @@ from typing import Any
 
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.policy import Policy
-from reconciler.model.reasons import Reason, Why
+from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase, PlacementSeen
-from reconciler.planning.lifecycle import Intent, Seen, Wanted, advance, settle
+from reconciler.planning.lifecycle import Intent, Wanted, advance, settle
+from reconciler.planning.observed import Away, Seen
 from tests.builders import (
     NOW,
     make_attempt,
@@ -92,6 +93,20 @@ LIVES: dict[Why, tuple[JobRecord, Any, Numbers]] = {
         {"limit_seconds": 900, "message": "the sync engine has not made its object"},
     ),
     Why.DEADLINE_EXCEEDED: (looked_at(running(max_runtime_seconds=3600), OVERTIME), of_attempt, {"limit_seconds": 3600}),
+    Why.REGION_LOST: (
+        looked_at(running(), away=Away(because(Why.REGION_AWAY, region="eu"), "10:05:00 UTC")),
+        of_attempt,
+        {"region": "eu", "at": "10:05:00 UTC"},
+    ),
+    Why.REGION_LOST_HELD: (
+        settle(
+            make_record(make_attempt(state=State.STOPPED, outcome=Outcome.REGION_LOST), spec=make_spec(on_region_lost="hold")),
+            Policy(),
+            NOW,
+        ),
+        of_job,
+        {"region": "eu", "job": str(make_record().key)},
+    ),
     Why.OBJECT_LOST: (looked_at(running(), GONE), of_attempt, {"region": "eu"}),
     Why.OBJECT_REPLACED: (looked_at(running(), REPLACED), of_attempt, {"region": "eu"}),
     Why.CANCELLED: (looked_at(running(), intent=Intent(None)), of_attempt, {}),

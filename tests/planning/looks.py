@@ -8,7 +8,8 @@ from reconciler.model.identity import run_hash
 from reconciler.model.job import JobSpec
 from reconciler.model.policy import Policy
 from reconciler.model.record import JobRecord, Phase, Source
-from reconciler.planning.lifecycle import NOTHING_SEEN, Intent, Seen, Wanted, advance
+from reconciler.planning.lifecycle import Intent, Wanted, advance
+from reconciler.planning.observed import NOTHING_SEEN, Seen
 from tests.builders import NOW, TEAM, make_attempt, make_record, make_spec, make_workload
 
 MINUTE = timedelta(minutes=1)

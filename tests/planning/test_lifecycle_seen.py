@@ -9,7 +9,8 @@ from reconciler.model.attempt import Attempt, Outcome, State
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Why, because, code_of
 from reconciler.model.record import Phase
-from reconciler.planning.lifecycle import Seen, avoided_regions
+from reconciler.planning.lifecycle import avoided_regions
+from reconciler.planning.observed import Seen
 from reconciler.planning.records import (
     run_limit,
     run_seconds_left,

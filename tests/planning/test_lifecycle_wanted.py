@@ -9,7 +9,8 @@ from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import Phase, PlacementSeen, Source
-from reconciler.planning.lifecycle import Intent, Seen, admit
+from reconciler.planning.lifecycle import Intent, admit
+from reconciler.planning.observed import Seen
 from reconciler.planning.records import (
     next_number,
 )

@@ -14,7 +14,8 @@ from reconciler.model.names import attempt_name
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import FINISHED, JobRecord, Phase, PlacementSeen, Source
-from reconciler.planning.lifecycle import Intent, Seen, Wanted, admit, advance, settle
+from reconciler.planning.lifecycle import Intent, Wanted, admit, advance, settle
+from reconciler.planning.observed import Seen
 from reconciler.planning.records import approve, grant, next_number, run_seconds_left, with_attempt, withdraw
 from tests.builders import NOW, TEAM, make_attempt, make_pod, make_record, make_spec, make_workload
 from tests.examples import examples

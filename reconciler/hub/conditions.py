@@ -1,0 +1,92 @@
+"""What is said of a region that is not heard of: since when, what that means, what comes next and when. Pure.
+
+A condition stays as it was told while nothing of it changes but a moment of a few seconds: each word of it is a commit.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from reconciler.hub.losing import Verdict
+from reconciler.hub.watch import Watched
+from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.region_state import RegionCondition, RegionState
+
+_SAME_SECONDS = 10.0
+"""Moments that differ by less are one."""
+_NOT_BY_TIME = "whether anything runs there cannot be told by waiting: `reconciler forget` says what a person can do"
+
+
+def conditions_of(
+    watched: Watched, before: Mapping[str, RegionCondition], heard: frozenset[str], monotonic: float, now: datetime
+) -> dict[str, RegionCondition]:
+    """The conditions of all regions that are not Ready. `before`: as they were told last; `heard`: regions that this hub has
+    heard of itself: of another, what was told before holds until then.
+    """
+    found = {}
+    for name, verdict in sorted(watched.verdicts.items()):
+        old = before.get(name)
+        kept = _kept(verdict, old) if name not in heard else None
+        if verdict.state is RegionState.READY and kept is None:
+            continue
+        new = _condition(name, verdict, watched, old, monotonic, now) if kept is None else kept
+        found[name] = old if old is not None and _same(old, new) else new
+    return found
+
+
+def _kept(verdict: Verdict, old: RegionCondition | None) -> RegionCondition | None:
+    """What an earlier hub has told of a region that this one has not heard of yet, where that is more than this one knows."""
+    if old is None or old.state is RegionState.REVOKED:
+        return None
+    order = list(RegionState)
+    return old if order.index(verdict.state) < order.index(old.state) else None
+
+
+def _condition(
+    name: str, verdict: Verdict, watched: Watched, old: RegionCondition | None, monotonic: float, now: datetime
+) -> RegionCondition:
+    heard = now - timedelta(seconds=monotonic - verdict.since)
+    next_at = None if verdict.next_in is None else now + timedelta(seconds=verdict.next_in)
+    since = old.since if old is not None and old.state is verdict.state else now
+    if verdict.state is RegionState.REVOKED:
+        return RegionCondition(state=verdict.state, since=since, reason=_revoked(name, since))
+    if verdict.state is RegionState.UNKNOWN:
+        words = f"from {in_words(next_at)} on it counts as lost"
+        return RegionCondition(
+            state=verdict.state,
+            since=since,
+            reason=because(Why.REGION_UNKNOWN, region=name, since=in_words(heard), next=words),
+            next_at=next_at,
+        )
+    reason = because(Why.REGION_AWAY, region=name, since=in_words(heard), next=_then(name, watched, next_at))
+    return RegionCondition(state=verdict.state, since=since, reason=reason, next_at=None if name in watched.doubts else next_at)
+
+
+def _then(name: str, watched: Watched, next_at: datetime | None) -> str:
+    if name in watched.doubts:
+        silent, known = watched.doubts[name]
+        return because(Why.HUB_DOUBTS_ITSELF, silent=silent, known=known).text
+    if name in watched.troubles:
+        return f"its lease cannot be looked at: {watched.troubles[name]}"
+    if next_at is None:
+        return _NOT_BY_TIME
+    return f"its agent stops what runs there; at {in_words(next_at)} its lease is revoked, and its jobs start elsewhere"
+
+
+def _revoked(name: str, since: datetime) -> Reason:
+    words = "its jobs go on elsewhere, or wait for it, as each of them says"
+    return because(Why.REGION_REVOKED, region=name, since=in_words(since), next=words)
+
+
+def in_words(moment: datetime | None) -> str:
+    """A moment in words."""
+    return "some moment" if moment is None else f"{moment:%H:%M:%S} UTC"
+
+
+def _same(old: RegionCondition, new: RegionCondition) -> bool:
+    if old == new:
+        return True
+    if (old.state, old.reason.code) != (new.state, new.reason.code) or (old.next_at is None) != (new.next_at is None):
+        return False
+    if old.next_at is None or new.next_at is None:
+        return old.reason.numbers.get("next") == new.reason.numbers.get("next")
+    return abs((old.next_at - new.next_at).total_seconds()) <= _SAME_SECONDS

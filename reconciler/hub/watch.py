@@ -1,0 +1,149 @@
+"""The watch over the regions: which are silent, which are lost; and the one step that gives a region up.
+
+Decides what is said of each region and when its lease is revoked (at most one a minute, none while the hub doubts itself); when a
+region counts as what is losing.py's. What is remembered here may vanish: then all clocks begin anew, which only delays.
+
+Invariants: nothing is revoked but a lease that did not change for as long as it says itself, and the margin, while this hub
+looked; a stretch in which the hub did not see counts for nothing.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.hub.leases import Leases
+from reconciler.hub.losing import ONE_A_MINUTE, Sight, Verdict, doubts_itself, is_due, judged, silent_together
+from reconciler.hub.regions import Reports
+from reconciler.model.region import LossTimes
+from reconciler.model.region_state import RegionState
+from reconciler.ports import ObjectStore, Refused, Transient
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a step has found. Seconds of the hub's monotonic clock."""
+
+    verdicts: Mapping[str, Verdict]
+    doubts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Lost region that is not given up because the hub doubts itself → how many are silent, of how many."""
+    proven: frozenset[str] = frozenset()
+    """Regions whose lease is revoked as of this step: nothing of ours runs there, and nothing can be let run."""
+    troubles: Mapping[str, str] = field(default_factory=dict)
+    """Region → why its lease could not be looked at, or revoked."""
+    revoked: tuple[str, ...] = ()
+    """Those that were given up in this step."""
+
+
+class Watch:
+    """What this hub knows of its regions' silence."""
+
+    def __init__(self, store: ObjectStore, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self.leases = Leases(store, monotonic)
+        self._looked_at: dict[str, float] = {}
+        self._seen_since: dict[str, float] = {}
+        self._times: Mapping[str, LossTimes] = {}
+        self._heard_at: dict[str, float] = {}
+        self._doubted: frozenset[str] = frozenset()
+        self._gave_up_at: float | None = None
+
+    def declare(self, times: Mapping[str, LossTimes]) -> None:
+        """Every region that is to be watched, and its times."""
+        self._times = times
+
+    def reset(self) -> None:
+        """Forget everything; for a hub that lost the lead."""
+        self._looked_at.clear()
+        self._seen_since.clear()
+        self._heard_at.clear()
+        self.leases.seen = {}
+
+    def look(self, reports: Reports) -> None:
+        """After a look at the reports: note who was heard of, and look at the leases of those who were not."""
+        for name, times in self._times.items():
+            now = self._monotonic()
+            if name in reports.silent:
+                continue  # the hub does not see, which says nothing of the region
+            before = self._looked_at.get(name)
+            if before is None or now - before > times.unknown_seconds:
+                self._seen_since[name] = now
+            self._looked_at[name] = now
+            self._heard_at[name] = max(reports.heard_at(name) or self._seen_since[name], self._seen_since[name])
+        for known in (self._looked_at, self._seen_since, self._heard_at):
+            for name in known.keys() - self._times.keys():
+                del known[name]
+        shortest = min((times.unknown_seconds for times in self._times.values()), default=0)
+        self.leases.look(self._watched(), shortest)
+
+    def _watched(self) -> Collection[str]:
+        """Regions of which one report at least is missing, and those whose lease is revoked, until they take another."""
+        now = self._monotonic()
+        late = {name for name, at in self._heard_at.items() if now - at > self._times[name].unknown_seconds / 2}
+        return late | {name for name, seen in self.leases.seen.items() if seen.revoked and name in self._times}
+
+    def verdicts(self) -> dict[str, Verdict]:
+        """The state of each region that was seen at all."""
+        now = self._monotonic()
+        return {name: judged(self._sight(name), now) for name in self._heard_at}
+
+    def revoked(self) -> frozenset[str]:
+        """Regions whose lease is revoked, as it was seen last."""
+        return frozenset(name for name, seen in self.leases.seen.items() if seen.revoked)
+
+    def next_seconds(self) -> float | None:
+        """When the state of some region changes next, if nothing does; None where nothing is silent."""
+        nexts = [verdict.next_in for verdict in self.verdicts().values() if verdict.next_in is not None]
+        return min(nexts, default=None)
+
+    def _sight(self, region: str, *, never_led: bool = False) -> Sight:
+        lease = self.leases.seen.get(region)
+        return Sight(self._times[region], self._heard_at[region], lease, never_led=never_led)
+
+    def step(self, confirmed: Collection[str], never_led: Collection[str], to_prove: Collection[str]) -> Watched:
+        """Give up what is due, and show what is given up. `never_led`: regions that were never granted anything under a lease;
+        `to_prove`: regions of which it is to be shown that nothing runs there.
+        """
+        before = self.verdicts()
+        troubles = dict(self.leases.unseen)
+        doubts = self._doubts(before, confirmed)
+        now = self._monotonic()
+        due = [
+            name for name in sorted(before) if name not in doubts and is_due(self._sight(name, never_led=name in never_led), now)
+        ]
+        revoked = tuple(name for name in due[:1] if self._may_give_up(now) and self._gave_up(name, troubles))
+        verdicts = self.verdicts()
+        proven = {name for name in to_prove if name in verdicts and self._is_proven(name, verdicts[name], troubles)}
+        return Watched(verdicts, doubts, frozenset(proven), troubles, revoked)
+
+    def _doubts(self, verdicts: Mapping[str, Verdict], confirmed: Collection[str]) -> dict[str, tuple[int, int]]:
+        """The silent regions for which the hub doubts itself. When it does no more, their clocks begin anew."""
+        silent = [name for name, verdict in verdicts.items() if verdict.state in (RegionState.UNKNOWN, RegionState.LOST)]
+        found = {name: silent_together(verdicts, name, confirmed) for name in silent if name not in confirmed}
+        doubts = {name: counts for name, counts in found.items() if doubts_itself(*counts)}
+        now = self._monotonic()
+        for name in self._doubted - doubts.keys():
+            if name in silent and name not in confirmed:
+                self._seen_since[name] = self._heard_at[name] = now
+                self.leases.seen.pop(name, None)
+        self._doubted = frozenset(doubts)
+        return doubts
+
+    def _may_give_up(self, now: float) -> bool:
+        return self._gave_up_at is None or now - self._gave_up_at >= ONE_A_MINUTE
+
+    def _gave_up(self, region: str, troubles: dict[str, str]) -> bool:
+        seen = self.leases.seen[region]
+        self._gave_up_at = self._monotonic()  # whatever the answer: a write without one may be done
+        try:
+            return self.leases.revoke(region) if seen.etag is not None else self.leases.reserve(region)
+        except (Transient, Refused) as error:
+            troubles[region] = str(error)
+            return False
+
+    def _is_proven(self, region: str, verdict: Verdict, troubles: dict[str, str]) -> bool:
+        if verdict.state is not RegionState.REVOKED:
+            return False
+        try:
+            return self.leases.is_still_revoked(region)
+        except (Transient, Refused) as error:
+            troubles[region] = str(error)
+            return False

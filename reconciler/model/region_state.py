@@ -1,0 +1,26 @@
+"""What the hub knows of a region beyond its reports: whether it is heard of, and what comes next where it is not."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from reconciler.model.base import Model
+from reconciler.model.reasons import Reason
+
+
+class RegionState(StrEnum):
+    """A region in one word. Each but the first goes on to the next with time, and back to the first when it is heard of."""
+
+    READY = "Ready"
+    UNKNOWN = "Unknown"
+    LOST = "Lost"
+    REVOKED = "Revoked"
+
+
+class RegionCondition(Model):
+    """Since when a region is not Ready, why, and what comes next."""
+
+    state: RegionState
+    since: datetime
+    reason: Reason
+    next_at: datetime | None = None
+    """When it goes on to the next state, if nothing changes; None where that is not a matter of time."""
