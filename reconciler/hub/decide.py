@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from reconciler.hub.foreseen import with_foreseen
 from reconciler.hub.index import Index, job_view
 from reconciler.hub.intents import intent_for
 from reconciler.hub.regions import RegionSeen
@@ -71,6 +72,9 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
         else:
             record = _waiting(record, decision)
         records[decision.key] = record
+    if world.conditions:
+        memory.index.update(records, policy)
+        records |= with_foreseen(records, world, snapshot_of(world, memory.index), now, MOST_PLACED)
     return Outcome(records, placements, proposals, events_of(world.ledger.records, records))
 
 
