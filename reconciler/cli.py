@@ -260,6 +260,17 @@ def dataset(
     run(source, target)
 
 
+@stage_app.command()
+def prune(
+    uri: Annotated[str, typer.Argument(metavar="URI", help="The folder in which the checkpoints stand.")],
+    keep: Annotated[int, typer.Option("--keep", metavar="N", min=1, help="How many of the newest complete ones stay.")],
+) -> None:
+    """Delete older complete checkpoints; never the newest complete one, and nothing incomplete."""
+    from reconciler.commands.stage import prune as run
+
+    run(uri, keep)
+
+
 app.command()(bootstrap)
 app.command()(doctor)
 
