@@ -8,7 +8,6 @@ from reconciler.hub.fleet import Fleet
 from reconciler.hub.ledger import Ledger, Trouble
 from reconciler.hub.regions import Reports
 from reconciler.hub.watch import Watch, Watched
-from reconciler.model.attempt import State
 from reconciler.model.region import LossTimes
 from reconciler.model.region_state import RegionCondition, RegionState
 from reconciler.planning.observed import Away
@@ -21,11 +20,13 @@ class Absence:
 
     conditions: Mapping[str, RegionCondition]
     watched: Watched
+    epochs: Mapping[str, int]
+    """Region → the highest epoch that its lease was seen to have."""
 
     @property
     def away(self) -> dict[str, Away]:
         """As their jobs are told."""
-        return {name: _away(name, condition, self.watched.proven) for name, condition in self.conditions.items()}
+        return {name: _away(condition) for name, condition in self.conditions.items()}
 
     @property
     def revoked(self) -> frozenset[str]:
@@ -48,21 +49,14 @@ def times_of(regions: Iterable[str], fleet: Fleet) -> dict[str, LossTimes]:
 
 def absence_of(watch: Watch, ledger: Ledger, reports: Reports, never_led: Collection[str], clock: Clock) -> Absence:
     """One step. `ledger`: as it was published; `never_led`: regions to which nothing was granted under any lease."""
-    verdicts = watch.verdicts()
-    revoked = {name for name, verdict in verdicts.items() if verdict.state is RegionState.REVOKED}
-    watched = watch.step((), never_led, _stopping_in(revoked, ledger))
+    epochs = {name: region.lease_epoch for name, region in reports.seen.items()}
+    watched = watch.step((), {name: epochs.get(name, 0) + 1 for name in never_led})
     conditions = conditions_of(watched, ledger.hub.regions, frozenset(reports.heard), clock.monotonic(), clock.now())
-    return Absence(conditions, watched)
+    for name, epoch in watch.epochs().items():
+        epochs[name] = max(epoch, epochs.get(name, 0))
+    return Absence(conditions, watched, epochs)
 
 
-def _stopping_in(regions: Collection[str], ledger: Ledger) -> set[str]:
-    """Those of the regions in which an attempt is being stopped."""
-    if not regions:
-        return set()
-    current = (record.current for record in ledger.records.values())
-    return {one.region for one in current if one is not None and one.state is State.STOPPING and one.region in regions}
-
-
-def _away(name: str, condition: RegionCondition, proven: Collection[str]) -> Away:
+def _away(condition: RegionCondition) -> Away:
     given_up = condition.state is RegionState.REVOKED
-    return Away(condition.reason, in_words(condition.since) if given_up else None, name in proven)
+    return Away(condition.reason, in_words(condition.since) if given_up else None)

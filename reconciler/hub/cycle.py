@@ -29,6 +29,7 @@ from reconciler.hub.result_pointer import ResultPointers
 from reconciler.hub.results import Ended, HubOptions, Result
 from reconciler.hub.sources import Documents
 from reconciler.hub.standstill import Standstill
+from reconciler.hub.torn import Pushes
 from reconciler.hub.troubles import Standing, lasting, passing, since
 from reconciler.hub.watch import Watch
 from reconciler.hub.world import Outcome, World
@@ -52,6 +53,7 @@ class Hub:
 
     def __init__(self, git: GitRepository, store: ObjectStore, documents: Documents, clock: Clock, options: HubOptions) -> None:
         self._git = git
+        self._pushes = Pushes(git)
         self._clock = clock
         self._options = options
         self._eyes = GuardedEyes(git, GitEyes(git, documents, options.main), Mark(store, git))
@@ -118,7 +120,7 @@ class Hub:
         if resting and self._quiet is not None and self._quiet[0] == self._state(heads, term):
             return Result(Ended.IDLE, again_in_seconds=self._quiet[1] - self._clock.monotonic())
         seen = self._eyes.look()
-        if seen is None:
+        if seen is None or self._pushes.finish(seen.heads):
             return None
         self._yield_to(seen.ledger.hub)
         regions = frozenset(seen.sources.fleet.regions) | frozenset(seen.manifests)
@@ -130,7 +132,7 @@ class Hub:
         if result is not None and result.ended is Ended.QUIET and result.again_in_seconds is None:
             live = any(record.live for record in seen.ledger.records.values())
             waits = (self._standing.next_seconds, self._watch.next_seconds(), self._options.resync_seconds if live else None)
-            wait = min((each for each in waits if each), default=RESTING_SECONDS)
+            wait = min(filter(None, waits), default=RESTING_SECONDS)
             self._quiet = (self._state(seen.heads, term), self._clock.monotonic() + wait)
             return replace(result, again_in_seconds=wait)
         self._quiet = None
@@ -175,7 +177,7 @@ class Hub:
         if wait > 0:
             ungranted = self._grant_as_published(seen, term)
             return Result(Ended.DEFERRED, troubles=troubles, ungranted=ungranted, again_in_seconds=wait)
-        pushed = self._git.push(publication.updates)
+        pushed = self._pushes.push(publication.updates)
         if pushed.raced:
             return None
         self._budget.spend()
@@ -219,6 +221,7 @@ class Hub:
                 for branch in sorted(self._closed.state())
             },
             away=absence.away,
+            epochs=absence.epochs,
             conditions=absence.conditions,
             unreachable=absence.troubles,
             inputs=digest([named, marks])[:16],

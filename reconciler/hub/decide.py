@@ -114,13 +114,12 @@ def _seen(record: JobRecord, world: World) -> Seen:
         return NOTHING_SEEN
     region, away = world.regions.get(attempt.region), world.away.get(attempt.region)
     version = world.withdrawn_at.get(attempt.name)
-    if away is not None and version is None:
-        away = replace(away, proven=False)  # it may stand in a write of grants that is still under way
+    epoch = world.epochs.get(attempt.region, 0)
     if region is None:
-        return Seen(None, without_it=False, away=away) if away is not None else NOTHING_SEEN
+        return Seen(None, without_it=False, away=away, epoch=epoch)
     without_it = version is not None and region.grants_version >= version
     refused = _refused(record.team, attempt, region.sync_errors) if region.sync_errors else None
-    return Seen(region.workloads.get(attempt.name), without_it, refused, away)
+    return Seen(region.workloads.get(attempt.name), without_it, refused, away, epoch)
 
 
 def _refused(team: str, attempt: Attempt, errors: Mapping[str, str]) -> str | None:
@@ -200,7 +199,8 @@ def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> 
     """The record with its new attempt, the placement to publish, and whether it still has to be approved."""
     current = record.current
     if current is not None:  # a proposal, approved and now with room
-        return settle(grant(use_choice(approve(record, now)), now), world.sources.fleet.policy, now), None, False
+        epoch = world.epochs.get(current.region, 0)
+        return settle(grant(use_choice(approve(record, now)), now, epoch), world.sources.fleet.policy, now), None, False
     rule = approval_needed(record.key, record, decision.chosen, world.sources.fleet.policy)
     refused = world.refused.get(proposal_branch(record.key)) if rule is not None else None
     if refused is not None:
@@ -212,7 +212,8 @@ def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> 
     if rule is not None:
         why = because(Why.APPROVAL_NEEDED, rule=rule, branch=proposal_branch(record.key), into="placements")
         return after.model_copy(update={"phase": Phase.PROPOSED, "why": why}), placement, True
-    return settle(grant(use_choice(after), now), world.sources.fleet.policy, now), placement, False
+    after = grant(use_choice(after), now, world.epochs.get(attempt.region, 0))
+    return settle(after, world.sources.fleet.policy, now), placement, False
 
 
 def new_attempt(record: JobRecord, chosen: Candidate, now: datetime, *, proposed: bool) -> Attempt:

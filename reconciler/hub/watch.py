@@ -25,8 +25,6 @@ class Watched:
     verdicts: Mapping[str, Verdict]
     doubts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Lost region that is not given up because the hub doubts itself → how many are silent, of how many."""
-    proven: frozenset[str] = frozenset()
-    """Regions whose lease is revoked as of this step: nothing of ours runs there, and nothing can be let run."""
     troubles: Mapping[str, str] = field(default_factory=dict)
     """Region → why its lease could not be looked at, or revoked."""
     revoked: tuple[str, ...] = ()
@@ -98,9 +96,9 @@ class Watch:
         lease = self.leases.seen.get(region)
         return Sight(self._times[region], self._heard_at[region], lease, never_led=never_led)
 
-    def step(self, confirmed: Collection[str], never_led: Collection[str], to_prove: Collection[str]) -> Watched:
-        """Give up what is due, and show what is given up. `never_led`: regions that were never granted anything under a lease;
-        `to_prove`: regions of which it is to be shown that nothing runs there.
+    def step(self, confirmed: Collection[str], never_led: Mapping[str, int]) -> Watched:
+        """Give up what is due. `never_led`: regions that were never granted anything under a lease, and the epoch that nobody can
+        have had there.
         """
         before = self.verdicts()
         troubles = dict(self.leases.unseen)
@@ -109,10 +107,14 @@ class Watch:
         due = [
             name for name in sorted(before) if name not in doubts and is_due(self._sight(name, never_led=name in never_led), now)
         ]
-        revoked = tuple(name for name in due[:1] if self._may_give_up(now) and self._gave_up(name, troubles))
-        verdicts = self.verdicts()
-        proven = {name for name in to_prove if name in verdicts and self._is_proven(name, verdicts[name], troubles)}
-        return Watched(verdicts, doubts, frozenset(proven), troubles, revoked)
+        revoked = tuple(
+            name for name in due[:1] if self._may_give_up(now) and self._gave_up(name, never_led.get(name, 1), troubles)
+        )
+        return Watched(self.verdicts(), doubts, troubles, revoked)
+
+    def epochs(self) -> dict[str, int]:
+        """Region → the epoch of its lease as it was seen last."""
+        return {name: seen.lease.epoch for name, seen in self.leases.seen.items() if seen.lease is not None}
 
     def _doubts(self, verdicts: Mapping[str, Verdict], confirmed: Collection[str]) -> dict[str, tuple[int, int]]:
         """The silent regions for which the hub doubts itself. When it does no more, their clocks begin anew."""
@@ -130,20 +132,11 @@ class Watch:
     def _may_give_up(self, now: float) -> bool:
         return self._gave_up_at is None or now - self._gave_up_at >= ONE_A_MINUTE
 
-    def _gave_up(self, region: str, troubles: dict[str, str]) -> bool:
+    def _gave_up(self, region: str, first: int, troubles: dict[str, str]) -> bool:
         seen = self.leases.seen[region]
         self._gave_up_at = self._monotonic()  # whatever the answer: a write without one may be done
         try:
-            return self.leases.revoke(region) if seen.etag is not None else self.leases.reserve(region)
-        except (Transient, Refused) as error:
-            troubles[region] = str(error)
-            return False
-
-    def _is_proven(self, region: str, verdict: Verdict, troubles: dict[str, str]) -> bool:
-        if verdict.state is not RegionState.REVOKED:
-            return False
-        try:
-            return self.leases.is_still_revoked(region)
+            return self.leases.revoke(region) if seen.etag is not None else self.leases.reserve(region, first)
         except (Transient, Refused) as error:
             troubles[region] = str(error)
             return False

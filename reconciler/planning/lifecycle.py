@@ -240,6 +240,8 @@ def avoided_regions(record: JobRecord) -> frozenset[str]:
     last = record.this_run[-1] if record.this_run else None
     if last is None or not (last.outcome in _DISRUPTIVE or _rescheduled(last)):
         return frozenset()
+    if last.outcome is Outcome.REGION_LOST and record.spec.on_region_lost == "wait" and record.spec.release < last.number:
+        return frozenset()  # it waited for that very region
     return frozenset({last.region})
 
 
