@@ -26,6 +26,10 @@ class Away:
     """When its lease was revoked, in words; None where it is not. What was granted there ends then."""
     proven: bool = False
     """Rule 3 of the protocol: its lease was shown to be revoked after the right was withdrawn, so nothing of it runs."""
+    forgotten_by: str | None = None
+    """Who has said that it never comes back: then nothing waits for it. None where nobody has."""
+    by_force: bool = False
+    """Whether its lease was taken away at that word alone, so that nobody knows that nothing runs there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,14 @@ def observe(record: JobRecord, seen: Seen, policy: Policy, now: datetime) -> Job
         return _stopping(record, attempt, seen, policy, now)
     after = _granted(record, attempt, seen, policy, now) if attempt.state in MAY_RUN else record
     if after is record and seen.away is not None and seen.away.given_up_at is not None:
-        why = because(Why.REGION_LOST, region=attempt.region, at=seen.away.given_up_at)
-        return withdraw(record, Outcome.REGION_LOST, why, now)
+        return withdraw(record, Outcome.REGION_LOST, _why_lost(attempt.region, seen.away), now)
     return after
+
+
+def _why_lost(region: str, away: Away) -> Reason:
+    if away.by_force:
+        return because(Why.FORGOTTEN_BY_FORCE, region=region, by=away.forgotten_by)
+    return because(Why.REGION_LOST, region=region, at=away.given_up_at)
 
 
 def _stopping(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
@@ -65,7 +74,8 @@ def _stopping(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, n
         return _ended(record, found, workload, now)
     # Rule 5 of the protocol: a report that has acted on grants without the attempt says that nothing of it runs.
     said = seen.without_it and (workload is None or workload.stopped)
-    proven = seen.away is not None and seen.away.proven and not _waits_for_region(record, attempt)
+    away = seen.away
+    proven = away is not None and away.proven and (away.forgotten_by is not None or not waits_for_region(record))
     return replace_current(record, attempt.moved(Event.STOPPED, now)) if said or proven else record
 
 
@@ -85,11 +95,12 @@ def _granted(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, no
     return record if waits is None else replace_current(record, attempt.model_copy(update={"reason": waits}))
 
 
-def _waits_for_region(record: JobRecord, attempt: Attempt) -> bool:
-    """Whether only the region's own word, or a person, ends the attempt."""
-    lost = attempt.outcome is Outcome.REGION_LOST
-    waits = record.spec.on_region_lost == "wait" and record.spec.release < attempt.number
-    return lost and waits and not record.cancelled
+def waits_for_region(record: JobRecord) -> bool:
+    """Whether only the word of the lost region, or of a person, ends the current attempt."""
+    attempt = record.current
+    if attempt is None or attempt.state is not State.STOPPING or attempt.outcome is not Outcome.REGION_LOST:
+        return False
+    return record.spec.on_region_lost == "wait" and record.spec.release < attempt.number and not record.cancelled
 
 
 def _ended(record: JobRecord, found: Ending, workload: WorkloadReport | None, now: datetime) -> JobRecord:
