@@ -9,11 +9,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from reconciler.hub.away import Absence, absence_of, times_of
-from reconciler.hub.branches import add_placements, add_regions, moved_regions, suspicious, told
+from reconciler.hub.branches import add_placements, add_regions, moved_regions, notices_of
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
-from reconciler.hub.decide import Memory, events_of
+from reconciler.hub.decide import Memory
 from reconciler.hub.drafts import Drafts, decide_with
+from reconciler.hub.events import events_of
 from reconciler.hub.forge_board import Board, View
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.guarded import GuardedEyes
@@ -121,10 +122,10 @@ class Hub:
         if seen is None:
             return None
         self._yield_to(seen.ledger.hub)
-        regions = frozenset(seen.sources.fleet.regions) | frozenset(seen.manifests)
-        if regions != self._regions:
+        times = times_of(seen)
+        if (regions := frozenset(times) | frozenset(seen.manifests)) != self._regions:
             self._regions = regions
-            self._watch.declare(times_of(regions, seen.sources.fleet))
+            self._watch.declare(times)
             self._look_at(regions)
         result = self._decide_and_publish(seen, term)
         if result is not None and result.ended is Ended.QUIET and result.again_in_seconds is None:
@@ -158,8 +159,8 @@ class Hub:
         if suspicion is not None and suspicion.kind != "gone":
             seen = self._eyes.eyes.as_declared_before(seen)
         self._fresh_seconds = seen.sources.fleet.policy.thresholds.report_fresh_seconds
-        self._watch.declare(times_of(self._regions, seen.sources.fleet))
-        absence = absence_of(self._watch, seen.ledger, self._reports, self._granting.without_epoch(), self._clock)
+        self._watch.declare(times_of(seen))
+        absence = absence_of(self._watch, seen, self._reports, self._granting, self._clock)
         world = self._world(seen, suspicion, absence)
         self.board.view = View(seen, world)
         outcome, rendered = self._settled(world, seen, now)
@@ -264,7 +265,7 @@ class Hub:
             holder=self._options.holder,
             regions=dict(world.conditions),
         )
-        blobs, fresh = status_blobs(self._git, world, outcome, hub, [*suspicious(world.suspicion), *map(told, troubles)], now)
+        blobs, fresh = status_blobs(self._git, world, outcome, hub, notices_of(hub), now)
         self._eyes.eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:
             publication.add(seen.branches.status, blobs, summed_up(outcome.events), outcome.events)

@@ -78,12 +78,12 @@ class Leases:
             return False
         return self._write(region, seen, seen.lease.model_copy(update={"revoked": True, "epoch": seen.lease.epoch + 1}))
 
-    def reserve(self, region: str) -> bool:
-        """For a region that never had a lease: make its first one, revoked. False where its agent was quicker.
+    def reserve(self, region: str, epoch: int = 1) -> bool:
+        """For a region without a lease that can be read: make one, revoked. False where its agent was quicker.
 
         Raises Transient and Refused.
         """
-        return self._write(region, self.seen[region], Lease(region=region, epoch=1, incarnation="", renewal=0, revoked=True))
+        return self._write(region, self.seen[region], Lease(region=region, epoch=epoch, incarnation="", renewal=0, revoked=True))
 
     def is_still_revoked(self, region: str) -> bool:
         """Whether the lease is revoked at this very moment: it is written anew, on what was seen. Raises Transient, Refused."""
