@@ -19,3 +19,4 @@ AgentStore = Annotated[
 ]
 Store = Annotated[str | None, typer.Option("--store", metavar="URL", help="The hub's store; else as reconciler.yaml says.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, in a stable form.")]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="team/job_id, or the job_id where one team has it.")]
