@@ -9,11 +9,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from reconciler.hub.away import Absence, absence_of, times_of
-from reconciler.hub.branches import add_placements, add_regions, moved_regions, suspicious, told
+from reconciler.hub.branches import add_placements, add_regions, moved_regions, notices_of
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
-from reconciler.hub.decide import Memory, events_of
+from reconciler.hub.decide import Memory
 from reconciler.hub.drafts import Drafts, decide_with
+from reconciler.hub.events import events_of
 from reconciler.hub.forge_board import Board, View
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.guarded import GuardedEyes
@@ -26,7 +27,7 @@ from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
 from reconciler.hub.result_pointer import ResultPointers
-from reconciler.hub.results import Ended, HubOptions, Result
+from reconciler.hub.results import RESTING_SECONDS, TRIES, Ended, HubOptions, Result
 from reconciler.hub.sources import Documents
 from reconciler.hub.standstill import Standstill
 from reconciler.hub.torn import Pushes
@@ -41,11 +42,6 @@ from reconciler.model.record import JobRecord
 from reconciler.planning.lifecycle import settle
 from reconciler.planning.records import replace_current, withdraw
 from reconciler.ports import Clock, Conflict, GitRepository, ObjectStore, Refused, Transient
-
-RESTING_SECONDS = 60.0
-"""While nothing is live, a full look at least this often: regions fall silent without an event."""
-TRIES = 5
-"""Races lost in a row before the cycle is given up until something wakes the hub."""
 
 
 class Hub:
@@ -123,10 +119,10 @@ class Hub:
         if seen is None or self._pushes.finish(seen.heads):
             return None
         self._yield_to(seen.ledger.hub)
-        regions = frozenset(seen.sources.fleet.regions) | frozenset(seen.manifests)
-        if regions != self._regions:
+        times = times_of(seen)
+        if (regions := frozenset(times) | frozenset(seen.manifests)) != self._regions:
             self._regions = regions
-            self._watch.declare(times_of(regions, seen.sources.fleet))
+            self._watch.declare(times)
             self._look_at(regions)
         result = self._decide_and_publish(seen, term)
         if result is not None and result.ended is Ended.QUIET and result.again_in_seconds is None:
@@ -160,8 +156,8 @@ class Hub:
         if suspicion is not None and suspicion.kind != "gone":
             seen = self._eyes.eyes.as_declared_before(seen)
         self._fresh_seconds = seen.sources.fleet.policy.thresholds.report_fresh_seconds
-        self._watch.declare(times_of(self._regions, seen.sources.fleet))
-        absence = absence_of(self._watch, seen.ledger, self._reports, self._granting.without_epoch(), self._clock)
+        self._watch.declare(times_of(seen))
+        absence = absence_of(self._watch, seen, self._reports, self._granting, self._clock)
         world = self._world(seen, suspicion, absence)
         self.board.view = View(seen, world)
         outcome, rendered = self._settled(world, seen, now)
@@ -267,7 +263,7 @@ class Hub:
             holder=self._options.holder,
             regions=dict(world.conditions),
         )
-        blobs, fresh = status_blobs(self._git, world, outcome, hub, [*suspicious(world.suspicion), *map(told, troubles)], now)
+        blobs, fresh = status_blobs(self._git, world, outcome, hub, notices_of(hub), now)
         self._eyes.eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:
             publication.add(seen.branches.status, blobs, summed_up(outcome.events), outcome.events)

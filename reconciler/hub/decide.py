@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from reconciler.hub.draining import drained, emptied
+from reconciler.hub.events import events_of
 from reconciler.hub.foreseen import with_foreseen
 from reconciler.hub.index import Index, job_view
 from reconciler.hub.intents import intent_for
@@ -73,9 +75,11 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
         else:
             record = _waiting(record, decision)
         records[decision.key] = record
-    if world.conditions:
+    if world.conditions or drained(world.sources.fleet.regions):
         memory.index.update(records, policy)
-        records |= with_foreseen(records, world, snapshot_of(world, memory.index), now, MOST_PLACED)
+        left = snapshot_of(world, memory.index)
+        records |= emptied(records, left, world.away, now)
+        records |= with_foreseen(records, world, left, now, MOST_PLACED)
     return Outcome(records, placements, proposals, events_of(world.ledger.records, records))
 
 
@@ -278,18 +282,3 @@ def _waiting(record: JobRecord, decision: Wait | Impossible) -> JobRecord:
 
 def _codes(reasons: Mapping[str, Reason]) -> dict[str, str]:
     return {region: reason.code for region, reason in reasons.items()}
-
-
-def events_of(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> tuple[str, ...]:
-    """What happened to jobs, a line each."""
-    return tuple(_events(before, after))
-
-
-def _events(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> Iterable[str]:
-    for key in sorted(key for key, new in after.items() if before.get(key) is not new):
-        old, new = before.get(key), after[key]
-        if old is not None and old.phase is new.phase and old.last == new.last:
-            continue
-        where = f" in {new.last.region}" if new.last is not None and new.current is not None else ""
-        why = f": {new.why.text}" if new.why is not None and new.phase not in (Phase.RUNNING, Phase.STARTING) else ""
-        yield f"{key} {new.phase.value.lower()}{where}{why}"

@@ -125,6 +125,11 @@ class Granting:
         """Regions whose grants, as they stand, let nothing run: nobody holds a lease there that the hub has seen."""
         return frozenset(name for name, (_, grants) in self._written.items() if grants.epoch == 0)
 
+    def epoch_of(self, region: str) -> int:
+        """Of the region's grants as they stand; 0 where they let nothing run, or none were written."""
+        known = self._written.get(region)
+        return known[1].epoch if known is not None else 0
+
     def _put(self, grants: Grants, expect: str | None) -> None:
         try:
             etag = self._store.put(grants_key(grants.region), grants.model_dump_json().encode(), expect=expect)

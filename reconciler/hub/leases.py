@@ -79,7 +79,7 @@ class Leases:
         return self._write(region, seen, seen.lease.model_copy(update={"revoked": True, "epoch": seen.lease.epoch + 1}))
 
     def reserve(self, region: str, epoch: int) -> bool:
-        """For a region that never had a lease: make its first one, revoked. False where its agent was quicker.
+        """For a region without a lease that can be read: make one, revoked. False where its agent was quicker.
 
         Raises Transient and Refused.
         """

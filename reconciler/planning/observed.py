@@ -24,6 +24,10 @@ class Away:
     """As its jobs are told."""
     given_up_at: str | None = None
     """When its lease was revoked, in words; None where it is not. Then it has a new epoch, which nobody has taken yet."""
+    forgotten_by: str | None = None
+    """Who has said that it never comes back: then nothing waits for it. None where nobody has."""
+    by_force: bool = False
+    """Whether its lease was taken away at that word alone, so that nobody knows that nothing runs there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +72,10 @@ def _is_lost(attempt: Attempt, seen: Seen) -> bool:
 
 
 def _lost(record: JobRecord, attempt: Attempt, seen: Seen, now: datetime) -> JobRecord:
-    at = (seen.away.given_up_at if seen.away is not None else None) or f"epoch {attempt.epoch}"
-    reason = because(Why.REGION_LOST, region=attempt.region, at=at)
-    if attempt.state not in MAY_RUN or record.spec.on_region_lost == "wait":
+    reason = _why_lost(attempt, seen.away)
+    forgotten = seen.away is not None and seen.away.forgotten_by is not None
+    waits = record.spec.on_region_lost == "wait" and not forgotten
+    if attempt.state not in MAY_RUN or waits:
         return withdraw(record, Outcome.REGION_LOST, reason, now)
     return replace_current(record, attempt.moved(Event.STOPPED, now, outcome=Outcome.REGION_LOST, reason=reason))
 
@@ -81,6 +86,13 @@ def _bound(record: JobRecord, attempt: Attempt, seen: Seen) -> JobRecord:
     return replace_current(record, attempt.model_copy(update={"epoch": seen.epoch}))
 
 
+def _why_lost(attempt: Attempt, away: Away | None) -> Reason:
+    if away is not None and away.by_force:
+        return because(Why.FORGOTTEN_BY_FORCE, region=attempt.region, by=away.forgotten_by)
+    at = (away.given_up_at if away is not None else None) or f"the end of its epoch {attempt.epoch}"
+    return because(Why.REGION_LOST, region=attempt.region, at=at)
+
+
 def _stopping(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
     workload = seen.workload
     found = ending(workload, record.spec, run_limit(record.spec, policy)) if workload is not None else None
@@ -88,7 +100,8 @@ def _stopping(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, n
         return _ended(record, found, workload, now)
     # Rule 5 of the protocol: a report that has acted on grants without the attempt says that nothing of it runs.
     said = seen.without_it and (workload is None or workload.stopped)
-    proven = _is_lost(attempt, seen) and not _waits_for_region(record, attempt)
+    forgotten = seen.away is not None and seen.away.forgotten_by is not None
+    proven = _is_lost(attempt, seen) and (forgotten or not waits_for_region(record))
     return replace_current(record, attempt.moved(Event.STOPPED, now)) if said or proven else record
 
 
@@ -108,11 +121,12 @@ def _granted(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, no
     return record if waits is None else replace_current(record, attempt.model_copy(update={"reason": waits}))
 
 
-def _waits_for_region(record: JobRecord, attempt: Attempt) -> bool:
-    """Whether only the region's own word, or a person, ends the attempt."""
-    lost = attempt.outcome is Outcome.REGION_LOST
-    waits = record.spec.on_region_lost == "wait" and record.spec.release < attempt.number
-    return lost and waits and not record.cancelled
+def waits_for_region(record: JobRecord) -> bool:
+    """Whether only the word of the lost region, or of a person, ends the current attempt."""
+    attempt = record.current
+    if attempt is None or attempt.state is not State.STOPPING or attempt.outcome is not Outcome.REGION_LOST:
+        return False
+    return record.spec.on_region_lost == "wait" and record.spec.release < attempt.number and not record.cancelled
 
 
 def _ended(record: JobRecord, found: Ending, workload: WorkloadReport | None, now: datetime) -> JobRecord:

@@ -1,21 +1,19 @@
 """A region that is not heard of, from its first missed report to its return; the hub's own faults are not the region's."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reconciler.hub.results import Ended
 from reconciler.model.attempt import Outcome, State
-from reconciler.model.grants import Lease, lease_key
+from reconciler.model.grants import lease_key
 from reconciler.model.record import Phase
 from reconciler.model.region_state import RegionState
 from reconciler.ports import Transient
 from tests.builders import TEAM
 from tests.hub.rig import Rig
+from tests.hub.silence import STEP, lease, lost, pass_time, state
 from tests.hub.words import stopped, succeeded
-
-STEP = 5.0
 
 
 @pytest.fixture
@@ -25,35 +23,6 @@ def local(tmp_path: Path) -> Rig:
     rig.tell("us")
     rig.settle()
     return rig
-
-
-def pass_time(rig: Rig, seconds: float, *, heard: tuple[str, ...] = ("us",), each: Callable[[], None] = lambda: None) -> None:
-    """Let time pass with a cycle every few seconds; `heard`: regions that go on to report."""
-    until = rig.clock.seconds + seconds
-    while rig.clock.seconds < until:
-        rig.clock.seconds += STEP
-        for region in heard:
-            rig.tell_again(region)
-        each()
-        rig.cycle()
-
-
-def state(rig: Rig, region: str = "eu") -> RegionState:
-    found = rig.hub_file().regions.get(region)
-    return RegionState.READY if found is None else found.state
-
-
-def lease(rig: Rig, region: str = "eu") -> Lease:
-    stored = rig.store.inner.get(lease_key(region))
-    assert stored is not None
-    return Lease.model_validate_json(stored.body)
-
-
-def lost(rig: Rig, **fields: object) -> str:
-    """A job runs in eu, and eu is not heard of until its lease is revoked; the attempt's name."""
-    name = rig.placed(**fields).name
-    pass_time(rig, 360)
-    return name
 
 
 def test_silence_is_told_step_by_step_and_only_a_revoked_lease_starts_the_job_elsewhere(local: Rig) -> None:
