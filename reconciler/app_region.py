@@ -9,7 +9,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
@@ -30,6 +30,7 @@ from reconciler.model.region import LossTimes, NodePool, Region
 from reconciler.ports import EntryKind, GitRepository, Refused, Transient
 
 MIB = 1024**2
+_REPORTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class LocalRegion:
         git = open_repository(options.repo, options.folder / "clone")
         store = store_for(git, options.main, options.store)
         region, teams, loss = _declared(git, options)
-        agent = timed(options.agent, options.times, Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman))
+        agent = _kept_up(options, region, loss)
         clock = SystemClock()
         runtime = ProcessRuntime(options.folder / "pods", _processes(options.folder))
         settings = ClusterSettings(region.name, teams, options.images)
@@ -99,6 +100,12 @@ class LocalRegion:
                 self._wake.set()
             dues = [due for due in (self._cluster.next_due(), self._sync.next_due()) if due is not None]
             self._stop.wait(min(max(min(dues) - self._clock.monotonic(), 0.02), 0.2))
+
+
+def _kept_up(options: RegionOptions, region: Region, loss: LossTimes) -> Settings:
+    """The agent's numbers, by the region's times: it is Unknown after three reports that are missing, not after one."""
+    agent = timed(options.agent, options.times, Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman))
+    return replace(agent, report_seconds=min(agent.report_seconds, loss.unknown_seconds / _REPORTS))
 
 
 def _processes(folder: Path) -> ProcessSettings:
