@@ -167,7 +167,7 @@ def demo(
 ) -> None:
     """Run the example jobs on this machine: a hub, three regions, a Git repository. Ends by itself."""
     from reconciler.commands.demo import demo as run
-    from reconciler.commands.demo import new_folder
+    from reconciler.commands.demo_stage import new_folder
 
     run(folder or new_folder(), keep=keep)
 
