@@ -16,9 +16,10 @@ import structlog
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.documents import reader
-from reconciler.adapters.local import LocalCluster, LocalSync, NodeSpec, ProcessRuntime, ProcessSettings
+from reconciler.adapters.local import LocalCluster, LocalSync, NodeSpec, ProcessRuntime, ProcessSettings, kept_record
 from reconciler.adapters.local import Settings as ClusterSettings
 from reconciler.agent.loop import Agent
+from reconciler.agent.record import Record, decode, joined
 from reconciler.agent.settings import Settings, Times, timed
 from reconciler.app import open_repository, policy_at, store_for
 from reconciler.model.base import matches_name
@@ -31,6 +32,8 @@ from reconciler.ports import EntryKind, GitRepository, Refused, Transient
 
 MIB = 1024**2
 _REPORTS = 3
+CLUSTER = "cluster"
+"""Folder in a region's, of its objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class LocalRegion:
         clock = SystemClock()
         runtime = ProcessRuntime(options.folder / "pods", _processes(options.folder))
         settings = ClusterSettings(region.name, teams, options.images)
-        self._cluster = LocalCluster(options.folder / "cluster", nodes_of(region), runtime, clock, settings)
+        self._cluster = LocalCluster(options.folder / CLUSTER, nodes_of(region), runtime, clock, settings)
         self._sync = LocalSync(self._cluster, git, region_branch(region.name), clock, options.poll_seconds)
         self._agent = Agent(region.name, self._cluster, self._sync, store, clock, agent, secrets.token_hex(8))
         self._clock = clock
@@ -122,6 +125,15 @@ def end_programs(folder: Path) -> None:
     runtime = ProcessRuntime(pods, _processes(folder))
     for place in sorted(pods.glob("*/containers/*")):
         runtime.kill(place.parent.parent.name, place.name, 0)
+
+
+def remembered(folder: Path) -> Record | None:
+    """What the agent of a local region keeps in mind at this moment, for who only looks on; None before the first lease.
+
+    Raises Refused where the folder is not a region's.
+    """
+    body = kept_record(folder / CLUSTER)
+    return None if body is None or joined(body) is not None else decode(body)
 
 
 def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple[str, ...], LossTimes]:
