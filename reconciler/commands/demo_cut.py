@@ -26,10 +26,12 @@ from reconciler.commands.demo_verdict import faults
 from reconciler.commands.ends import AnswerIsNo, BadInput
 from reconciler.commands.init import make_repository
 from reconciler.commands.user_git import commit_all
+from reconciler.model.region_state import RegionState
 
 _LIMIT_SECONDS: Final = 150.0
 """The most that each of the three parts of the story takes."""
 _LOOK_SECONDS: Final = 0.3
+_GIVEN_UP: Final = (RegionState.LOST, RegionState.REVOKED)
 _PRICE: Final = "0.90"
 """Of a GPU-hour in the region that is to be cut off: the cheapest, so that the job goes there."""
 
@@ -63,7 +65,7 @@ class _Telling:
     """What a scene lacks until it is seen → when that was."""
     marks: list[Mark] = field(default_factory=list)
     others: set[str] = field(default_factory=set)
-    """Other regions that were not Ready at any time."""
+    """Other regions that were taken for lost at any time."""
     last: Sight | None = None
 
 
@@ -152,7 +154,7 @@ def _play(telling: _Telling, scenes: Sequence[Scene]) -> bool:
         found = sight(telling.stage, telling.cut, _now())
         if found is not None:
             telling.last = found
-            telling.others |= found.away.keys() - {telling.cut}
+            telling.others |= {name for name, one in found.away.items() if one.state in _GIVEN_UP} - {telling.cut}
             left = [scene for scene in left if not _told(telling, scene, found)]
         pause.wait(_LOOK_SECONDS)
     return not left
@@ -193,7 +195,7 @@ def _unseen(telling: _Telling) -> Iterator[str]:
 def _faults(telling: _Telling) -> Iterator[str]:
     runs = telling.last.runs if telling.last is not None else ()
     revoked = next((mark.at for mark in telling.marks if mark.letter == "R"), None)
-    yield from (f"{name} was not Ready, though nobody cut it off" for name in sorted(telling.others))
+    yield from (f"{name} was taken for lost, though nobody cut it off" for name in sorted(telling.others))
     yield from faults(runs, telling.cut, revoked)
 
 

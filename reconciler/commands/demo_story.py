@@ -191,9 +191,7 @@ def _nothing_old(sight: Sight) -> Words:
     here = [run for run in sight.runs if run.region == sight.cut]
     if _takes_lease(sight) is None or sight.manifests(1) or any(run.ended is None for run in here):
         return None
-    return (
-        f"runs nothing of the old: no program is left, and its branch has no manifest of a1. {len(here)} program ran here in all"
-    )
+    return f"runs nothing of the old: no program is left, and Git has no manifest of a1 for {sight.cut} any more"
 
 
 def _succeeded(sight: Sight) -> Words:

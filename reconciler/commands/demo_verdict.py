@@ -10,7 +10,7 @@ from reconciler.commands.demo_runs import Run, programs, steps_of
 
 
 def together(runs: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """Pairs of different attempts of which anything, be it a step before the program, ran at the same time, be it for a moment."""
+    """Pairs of different attempts that ran at the same time, be it for a moment, and be it only a step before the program."""
     pairs = [(one, other) for at, one in enumerate(runs) for other in runs[at + 1 :] if one.attempt != other.attempt]
     return [(one, other) for one, other in pairs if _before(one.began, other.ended) and _before(other.began, one.ended)]
 
@@ -20,8 +20,10 @@ def _before(moment: float, end: float | None) -> bool:
 
 
 def faults(runs: Sequence[Run], cut: str, revoked: float | None) -> Iterator[str]:
-    """What is otherwise than it must be. `runs`: in the order in which they began; `revoked`: when the lease of the region that was
-    cut off was first seen to be, in seconds since the epoch; None where that was not seen.
+    """What is otherwise than it must be.
+
+    `runs`: in the order in which they began. `revoked`: when the lease of the region that was cut off was seen to be
+    revoked, in seconds since the epoch; None where that was not seen.
     """
     for one, other in together(runs):
         yield f"two attempts ran at once: {_named(one)} and {_named(other)}"
