@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from reconciler.agent.record import Record
 from reconciler.app_region import remembered
 from reconciler.commands.demo_runs import Run, programs, runs_in, steps_of
-from reconciler.commands.demo_stage import REGIONS, Stage, looked
+from reconciler.commands.demo_stage import REGIONS, Stage, looked, url
 from reconciler.commands.repository import Look
 from reconciler.model.attempt import Attempt
 from reconciler.model.grants import Lease, lease_key
@@ -42,7 +42,7 @@ class Sight:
     runs: tuple[Run, ...]
     """In all regions, in the order in which they began."""
     trouble: str | None
-    """The last trouble of which that region's own log tells."""
+    """The last trouble with its line of which that region's own log tells."""
 
     @property
     def job(self) -> JobRecord | None:
@@ -98,6 +98,7 @@ def _lease(stage: Stage, cut: str) -> Lease | None:
 def _trouble(stage: Stage, cut: str) -> str | None:
     for line in reversed(stage.log(cut).read_text("utf-8", "replace").splitlines()):
         said = json.loads(line) if line.startswith("{") and line.endswith("}") else {}
-        if said.get("event") == "trouble":
-            return str(said.get("what"))
+        what = str(said.get("what"))
+        if said.get("event") == "trouble" and url(stage.line(cut)) in what:
+            return what
     return None
