@@ -19,8 +19,8 @@ $(READY): pyproject.toml requirements/constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY) ## three regions on this machine, jobs pushed to a Git repository; KEEP=1 stays up
-	@$(BIN)/reconciler demo $(if $(KEEP),--keep)
+demo: $(READY) ## three regions on this machine, jobs pushed to a Git repository; CUT=eu-west cuts one off; KEEP=1 stays up
+	@$(BIN)/reconciler demo $(if $(CUT),--cut $(CUT)) $(if $(KEEP),--keep)
 
 test: check ## everything: checks, and all tests
 	TESTS=thorough $(PYTEST) -n 2 -m "slow or hypothesis"

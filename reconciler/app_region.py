@@ -9,16 +9,17 @@ import secrets
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.documents import reader
-from reconciler.adapters.local import LocalCluster, LocalSync, NodeSpec, ProcessRuntime, ProcessSettings
+from reconciler.adapters.local import LocalCluster, LocalSync, NodeSpec, ProcessRuntime, ProcessSettings, kept_record
 from reconciler.adapters.local import Settings as ClusterSettings
 from reconciler.agent.loop import Agent
+from reconciler.agent.record import Record, decode, joined
 from reconciler.agent.settings import Settings, Times, timed
 from reconciler.app import open_repository, policy_at, store_for
 from reconciler.model.base import matches_name
@@ -30,6 +31,9 @@ from reconciler.model.region import LossTimes, NodePool, Region
 from reconciler.ports import EntryKind, GitRepository, Refused, Transient
 
 MIB = 1024**2
+_REPORTS = 3
+CLUSTER = "cluster"
+"""Folder in a region's, of its objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,11 @@ class LocalRegion:
         git = open_repository(options.repo, options.folder / "clone")
         store = store_for(git, options.main, options.store)
         region, teams, loss = _declared(git, options)
-        agent = timed(options.agent, options.times, Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman))
+        agent = _kept_up(options, region, loss)
         clock = SystemClock()
         runtime = ProcessRuntime(options.folder / "pods", _processes(options.folder))
         settings = ClusterSettings(region.name, teams, options.images)
-        self._cluster = LocalCluster(options.folder / "cluster", nodes_of(region), runtime, clock, settings)
+        self._cluster = LocalCluster(options.folder / CLUSTER, nodes_of(region), runtime, clock, settings)
         self._sync = LocalSync(self._cluster, git, region_branch(region.name), clock, options.poll_seconds)
         self._agent = Agent(region.name, self._cluster, self._sync, store, clock, agent, secrets.token_hex(8))
         self._clock = clock
@@ -101,6 +105,12 @@ class LocalRegion:
             self._stop.wait(min(max(min(dues) - self._clock.monotonic(), 0.02), 0.2))
 
 
+def _kept_up(options: RegionOptions, region: Region, loss: LossTimes) -> Settings:
+    """The agent's numbers, by the region's times: it is Unknown after three reports that are missing, not after one."""
+    agent = timed(options.agent, options.times, Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman))
+    return replace(agent, report_seconds=min(agent.report_seconds, loss.unknown_seconds / _REPORTS))
+
+
 def _processes(folder: Path) -> ProcessSettings:
     """What programs find: this interpreter first on PATH, so that `python3` and `reconciler` are those of the installation."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -115,6 +125,15 @@ def end_programs(folder: Path) -> None:
     runtime = ProcessRuntime(pods, _processes(folder))
     for place in sorted(pods.glob("*/containers/*")):
         runtime.kill(place.parent.parent.name, place.name, 0)
+
+
+def remembered(folder: Path) -> Record | None:
+    """What the agent of a local region keeps in mind at this moment, for who only looks on; None before the first lease.
+
+    Raises Refused where the folder is not a region's.
+    """
+    body = kept_record(folder / CLUSTER)
+    return None if body is None or joined(body) is not None else decode(body)
 
 
 def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple[str, ...], LossTimes]:

@@ -163,13 +163,22 @@ app.command()(agent)
 @app.command()
 def demo(
     folder: Annotated[Path | None, typer.Option("--folder", metavar="DIR", help="A new folder for all of it.")] = None,
+    cut: Annotated[
+        str | None, typer.Option("--cut", metavar="REGION", help="Show what happens when this region is cut off, and comes back.")
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Stay up afterwards, to push jobs to.")] = False,
 ) -> None:
     """Run the example jobs on this machine: a hub, three regions, a Git repository. Ends by itself."""
-    from reconciler.commands.demo import demo as run
-    from reconciler.commands.demo import new_folder
+    from reconciler.commands.demo_stage import new_folder
 
-    run(folder or new_folder(), keep=keep)
+    if cut is None:
+        from reconciler.commands.demo import demo as run
+
+        run(folder or new_folder(), keep=keep)
+    else:
+        from reconciler.commands.demo_cut import demo_cut
+
+        demo_cut(folder or new_folder(), cut, keep=keep)
 
 
 @stage_app.command()

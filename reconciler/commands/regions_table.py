@@ -29,6 +29,11 @@ _NOT_NOW: Final = frozenset(
         Why.NAMESPACE_MISSING,
         Why.BRANCH_REFUSED,
         Why.REGION_HALTED,
+        Why.REGION_UNKNOWN,
+        Why.REGION_AWAY,
+        Why.REGION_REVOKED,
+        Why.REGION_FORGOTTEN,
+        Why.FORGOTTEN_BY_FORCE,
     )
 )
 """Reasons that pass by themselves, or as soon as somebody has looked after the region."""

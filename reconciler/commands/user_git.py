@@ -45,12 +45,22 @@ def required_identity(folder: Path) -> tuple[str, str]:
 
 def first_commit(folder: Path, message: str) -> None:
     """Make `folder` a repository with all its files in one commit on main. Raises Refused."""
+    _done(["init", "--quiet", "--initial-branch=main"], folder)
+    commit_all(folder, message)
+
+
+def commit_all(folder: Path, message: str) -> None:
+    """One commit of all that is different in a working tree of ours. Raises Refused."""
     name, address = identity(folder) or OURS
     own = ["-c", f"user.name={name}", "-c", f"user.email={address}", "-c", "commit.gpgsign=false"]
-    for arguments in (["init", "--quiet", "--initial-branch=main"], ["add", "--all"], [*own, "commit", "--quiet", "-m", message]):
-        code, _, words = _git(arguments, folder)
-        if code != 0:
-            raise Refused(f"git {arguments[-1] if arguments[0] == '-c' else arguments[0]} in {folder} failed: {words}")
+    _done(["add", "--all"], folder)
+    _done([*own, "commit", "--quiet", "-m", message], folder)
+
+
+def _done(arguments: Sequence[str], folder: Path) -> None:
+    code, _, words = _git(arguments, folder)
+    if code != 0:
+        raise Refused(f"git {arguments[-1] if arguments[0] == '-c' else arguments[0]} in {folder} failed: {words}")
 
 
 def _git(arguments: Sequence[str], folder: Path) -> tuple[int, str, str]:

@@ -23,6 +23,7 @@ from reconciler.model.names import JobKey, attempt_name, manifest_path, proposal
 from reconciler.model.placement import DecisionView, Placement
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
+from reconciler.model.region_state import NOT_HEARD
 from reconciler.planning.decisions import Candidate, Impossible, Place, Wait
 from reconciler.planning.kept import with_inputs
 from reconciler.planning.lifecycle import admit, advance, settle
@@ -169,12 +170,18 @@ def snapshot_of(world: World, index: Index) -> Snapshot:
             seen.facts if (seen := world.regions.get(name)) is not None else None,
             world.ages.get(name),
             index.holdings(name),
-            unplaced or world.refused.get(region_branch(name)) or _halted(name, seen),
+            unplaced or world.refused.get(region_branch(name)) or _silent(name, world) or _halted(name, seen),
         )
         for name, region in sorted(fleet.regions.items())
     }
     pending = () if "policy.yaml" in world.sources.unread else tuple(_views(world, index))
     return Snapshot(regions, fleet.links, fleet.datasets, fleet.teams, fleet.policy, pending, index.used_gpus)
+
+
+def _silent(name: str, world: World) -> Reason | None:
+    """Why a region that is not heard of gets no new jobs: its own times say when, however long a report counts as fresh."""
+    condition = world.conditions.get(name)
+    return condition.reason if condition is not None and condition.state in NOT_HEARD else None
 
 
 _HALTED = ("RegionTaken", "Fenced", "LeaseRevoked")

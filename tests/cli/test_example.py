@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from reconciler.adapters.documents import reader
-from reconciler.commands.demo import IMAGES
 from reconciler.commands.demo_ends import EXPECTED, REFUSED
+from reconciler.commands.demo_stage import IMAGES
 from reconciler.commands.init import example
 from reconciler.commands.validate import sources_of
 from reconciler.model.job import JobSpec

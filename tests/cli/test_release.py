@@ -43,6 +43,8 @@ def test_a_job_of_a_lost_region_goes_on_elsewhere(command: Command, folder: Path
         ("us", State.STOPPED),
         ("eu", State.GRANTED),
     ]
+    rows = {row["region"]: row for row in json.loads(command.done("why", "one", "--json", "--repo", world.url))["regions"]}
+    assert (rows["us"]["verdict"], rows["us"]["why"]["code"]) == ("not now", "RegionRevoked")
 
 
 def test_there_must_be_something_to_release(command: Command, folder: Path) -> None:

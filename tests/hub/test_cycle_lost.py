@@ -13,7 +13,7 @@ from reconciler.ports import Transient
 from tests.builders import TEAM
 from tests.hub.rig import Rig
 from tests.hub.silence import STEP, lease, lost, pass_time, state
-from tests.hub.words import stopped, succeeded
+from tests.hub.words import region_file, stopped, succeeded
 
 
 @pytest.fixture
@@ -51,6 +51,22 @@ def test_silence_is_told_step_by_step_and_only_a_revoked_lease_starts_the_job_el
     assert local.granted("us") == [now.name]
     assert local.condition("RegionReachable") is None
     assert local.manifests("eu") == []
+
+
+def test_a_region_of_short_times_gets_nothing_new_as_soon_as_it_is_silent_by_them(local: Rig) -> None:
+    """Its report still counts as fresh by the policy, which other regions go by."""
+    loss = "loss: {unknown_seconds: 5, grace_seconds: 10, self_fence_seconds: 15, fence_kill_seconds: 1}\n"
+    local.put({"regions/eu.yaml": region_file("eu", 1.0, loss)})
+    local.placed()
+    local.tell_again("eu")
+    pass_time(local, 7, step=1.0)
+    assert state(local) is RegionState.UNKNOWN
+    local.job("next")
+    local.settle()
+    assert local.attempt("next").region == "us"
+    pass_time(local, 6, step=1.0)
+    assert state(local) is RegionState.LOST
+    assert local.condition("RegionReachable") == ("RegionAway", "it would go to us")
 
 
 def test_its_jobs_start_elsewhere_in_the_very_cycle_that_revokes_and_not_before(local: Rig) -> None:

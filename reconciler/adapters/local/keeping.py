@@ -27,6 +27,21 @@ class Kept:
     objects: list[dict[str, Any]]
 
 
+def load(folder: Path) -> Kept | None:
+    """What was kept last in a region's folder, None in a new one. Needs no lock. Raises Refused where it is not one of ours."""
+    file = folder / _FILE
+    if not file.exists():
+        return None
+    try:
+        said = json.loads(file.read_bytes())
+        form, kept = said["form"], Kept(said["origin"], said["version"], said["objects"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{file} cannot be read ({error}); put a good copy there, or move it away to begin anew") from error
+    if form != _FORM:
+        raise Refused(f"{file} has form {form}, this program knows {_FORM}; use the program that wrote it")
+    return kept
+
+
 class Folder:
     """A region's folder, held by this program alone until `close`."""
 
@@ -46,17 +61,7 @@ class Folder:
 
     def load(self) -> Kept | None:
         """What was kept last, None in a new folder. Raises Refused where the file is not one of ours."""
-        file = self._path / _FILE
-        if not file.exists():
-            return None
-        try:
-            said = json.loads(file.read_bytes())
-            form, kept = said["form"], Kept(said["origin"], said["version"], said["objects"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Refused(f"{file} cannot be read ({error}); put a good copy there, or move it away to begin anew") from error
-        if form != _FORM:
-            raise Refused(f"{file} has form {form}, this program knows {_FORM}; use the program that wrote it")
-        return kept
+        return load(self._path)
 
     def keep(self, kept: Kept) -> None:
         """Replace what is kept. Raises Transient where the disk does not take it."""

@@ -46,7 +46,8 @@ class ProcessSettings:
     claims: Path
     entry_points: Mapping[str, Sequence[str]] = field(default_factory=dict)
     logs: Path | None = None
-    """Where the logs of pods go that are taken away, as `<pod>/<container>.log`; without it they go with the pod."""
+    """Where the logs of pods go that are taken away, as `<pod>/<container>.log`, with when and how each ended beside it
+    (`.exit`); without it they go with the pod."""
 
 
 class ProcessRuntime:
@@ -138,13 +139,16 @@ class ProcessRuntime:
             self._live.discard(key)
 
     def _keep_logs(self, keys: Sequence[tuple[str, str]]) -> None:
-        """Move the logs of a pod that goes to where people look for them; the oldest make room."""
+        """Move the logs of a pod that goes, and its ends, to where people look for them; the oldest make room."""
         kept = self._settings.logs
         for uid, container in keys if kept is not None else ():
             log, called = self._place(uid, container) / "log", self._folder / uid / _NAME
             if kept is not None and called.is_file() and log.is_file():
                 name = called.read_text("utf-8")
                 (kept / name).mkdir(parents=True, exist_ok=True)
+                said = log.with_name("exit")
+                if said.is_file():  # a shim that was killed has written none
+                    said.replace(kept / name / f"{container}.exit")
                 log.replace(kept / name / f"{container}.log")
         if kept is not None and kept.is_dir():
             folders = sorted(kept.iterdir(), key=lambda folder: folder.stat().st_mtime)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from reconciler.adapters.local.admission import Rules
 from reconciler.adapters.local.job_controller import collect, sync_job
-from reconciler.adapters.local.keeping import Folder, Kept
+from reconciler.adapters.local.keeping import Folder, Kept, load
 from reconciler.adapters.local.kubelet import run_pods
 from reconciler.adapters.local.moments import timeline
 from reconciler.adapters.local.nodes import NodeSpec, evict, place_nodes
@@ -210,3 +210,13 @@ class LocalCluster:
 
 def _is_ours(job: KubeObject) -> bool:
     return (job["metadata"].get("labels") or {}).get(LABEL_MANAGED) == MANAGED_BY
+
+
+def kept_record(folder: Path) -> bytes | None:
+    """The agent's record as a region's folder has it, for who only looks on; None before the first. Raises Refused."""
+    kept = load(folder)
+    for item in kept.objects if kept is not None else ():
+        metadata = item["metadata"]
+        if (item["kind"], metadata.get("namespace"), metadata["name"]) == ("ConfigMap", OWN_NAMESPACE, _RECORD):
+            return base64.b64decode(item["binaryData"]["record"])
+    return None
