@@ -18,6 +18,8 @@ class Why(StrEnum):
     TEAM_MAY_NOT_USE_REGION = "team {team} may not use {region}"
     NOT_COMPLIANT = "{region} lacks the tag {tag}, which the {whose} asks for"
     WORKLOAD_KIND_MISSING = "{region} has no {kind} installed"
+    DEADMAN_NOT_POSSIBLE = "{region} itself ends jobs whose agent is gone (deadman), which it cannot do for a {kind}"
+    GRACE_TOO_LONG = "{region} itself ends jobs whose agent is gone (deadman), within {most} s; this one wants {wanted} s to end"
     NAMESPACE_MISSING = "{region} has no namespace {team}"
     RDMA_MISSING = "{region} offers no RDMA"
     QUEUE_MISSING = "{region} knows no queue {queue}"

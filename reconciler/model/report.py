@@ -91,7 +91,10 @@ class WorkloadReport(Model):
     succeeded: bool = False
     """Every index has a pod that was seen with exit code 0."""
     failed: str | None = None
-    """The workload's own word that it failed (BackoffLimitExceeded, DeadlineExceeded, …)."""
+    """The workload's own word that it failed (BackoffLimitExceeded, DeadlineExceeded, …).
+
+    `Deadman`: Kubernetes ended it before its run time was used up, for its agent did not put that off.
+    """
     replaced: bool = False
     """The object is not the one that was released; it waits for the hub."""
     left_over: bool = False

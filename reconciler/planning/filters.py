@@ -19,6 +19,7 @@ from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.region import Region
 from reconciler.planning.capacity import Pool
+from reconciler.planning.deadman import unkeepable
 from reconciler.planning.shapes import Free, Kind
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
 
@@ -80,7 +81,7 @@ def _team(job: JobView, view: RegionView, snapshot: Snapshot) -> Refusal | None:
     return None
 
 
-def _profile(job: JobView, view: RegionView, _: Snapshot) -> Refusal | None:
+def _profile(job: JobView, view: RegionView, snapshot: Snapshot) -> Refusal | None:
     name, spec, profile = view.region.name, job.spec, view.region.profile
     if spec.workload not in view.region.workloads:
         return _no(Why.WORKLOAD_KIND_MISSING, region=name, kind=spec.workload)
@@ -91,7 +92,8 @@ def _profile(job: JobView, view: RegionView, _: Snapshot) -> Refusal | None:
     for toleration in spec.tolerations:
         if toleration not in profile.tolerations:
             return _no(Why.TOLERATION_UNKNOWN, region=name, toleration=toleration)
-    return None
+    reason = unkeepable(spec, view.region, snapshot.policy.loss)
+    return Refusal(reason, ever=True) if reason is not None else None
 
 
 def _overlay(job: JobView, view: RegionView, _: Snapshot) -> Refusal | None:

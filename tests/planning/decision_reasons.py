@@ -69,6 +69,18 @@ DECISIONS: dict[Why, tuple[Snapshot, type[Decision], str, Numbers]] = {
         "eu",
         {"region": "eu", "kind": "job"},
     ),
+    Why.DEADMAN_NOT_POSSIBLE: (
+        world(make_region("eu", a100=8, deadman=True, workloads=["jobset"]), workload="jobset"),
+        Impossible,
+        "eu",
+        {"region": "eu", "kind": "jobset"},
+    ),
+    Why.GRACE_TOO_LONG: (
+        world(make_region("eu", a100=8, deadman=True), grace_seconds=151),
+        Impossible,
+        "eu",
+        {"region": "eu", "most": 150, "wanted": 151},
+    ),
     Why.NAMESPACE_MISSING: (
         world(make_region("eu", a100=8, namespaces=["team-b"])),
         Wait,
