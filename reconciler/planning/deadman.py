@@ -10,7 +10,7 @@ from reconciler.model.region import LossTimes, Region
 
 
 def unkeepable(spec: JobSpec, region: Region, policy: LossTimes) -> Reason | None:
-    """Why a deadman region cannot take the job; None where it can, or is none. `policy`: for regions without times of their own."""
+    """Why a deadman region cannot take the job; None where it can, or is none. `policy`: where the region has no own times."""
     if not region.deadman:
         return None
     if spec.workload != "job":
