@@ -76,13 +76,15 @@ def test_for_long_its_jobs_end_by_the_fence_and_go_on_elsewhere(world: World, re
     job, others = f"long-{region}", world.others(region)
     first = world.trained_anywhere(job, region, *others)
     commit, epoch, revoked = world.branch(f"region/{region}"), world.lease(region).epoch, len(world.runs.revoked(region))
+    cut = world.fleet.witness.now()
     with world.wires.cut_off(world.ways(region), how):
-        end_of(first, TIMES.failover)
+        ended = end_of(first, TIMES.failover)
         assert world.record(job).phase is Phase.RUNNING
         assert len(world.runs.revoked(region)) == revoked, "stopped by itself, before anybody took its right away"
         until(lambda: len(world.runs.attempts(job)) == 2, TIMES.failover, 0.2)
         second = world.runs.of(job)[1]
         assert second.region in others
+        world.story(f"{region} {how.value}", cut, ended=ended, revoked=world.runs.revoked(region)[-1].at, elsewhere=second.began)
         before = world.record(job).attempts[0]
         assert (before.state, before.outcome) == (State.STOPPED, Outcome.REGION_LOST)
         assert world.state(region) is RegionState.REVOKED

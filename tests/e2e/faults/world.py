@@ -5,6 +5,7 @@ cut, and within milliseconds.
 """
 
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from reconciler.hub.ledger import HubFile
-from reconciler.model.grants import Grants, Lease
+from reconciler.model.grants import Grants, HubLease, Lease
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.region_state import RegionState
 from tests.e2e.faults.runs import Run, Runs, recording
@@ -52,14 +53,33 @@ class World:
         found = self.hub_file().regions.get(region)
         return RegionState.READY if found is None else found.state
 
-    def record(self, job: str) -> JobRecord | None:
-        """A job as the ledger tells it."""
+    def record(self, job: str) -> JobRecord:
+        """A job as the ledger tells it; AssertionError where it is not there."""
+        found = self.found(job)
+        assert found is not None, f"{job} is not in the ledger"
+        return found
+
+    def found(self, job: str) -> JobRecord | None:
+        """The same, where it may not be there yet."""
         text = self._git("show", f"status:jobs/{TEAM}/{job}.json")
         return None if text is None else JobRecord.model_validate_json(text)
 
     def branch(self, name: str) -> str:
         """A branch's commit."""
         return (self._git("rev-parse", f"refs/heads/{name}") or "").strip()
+
+    def until_ledger(self, condition: Callable[[], object], within_seconds: float) -> None:
+        """Wait until the ledger is so; returns within milliseconds of the push that makes it so."""
+        ref, known = self.fleet.folder / "gitea/repos/ops/jobs.git/refs/heads/status", [""]
+
+        def is_so() -> bool:
+            tip = ref.read_text("ascii")
+            if tip == known[0]:
+                return False
+            known[0] = tip
+            return bool(condition())
+
+        until(is_so, within_seconds, 0.005)
 
     def lease(self, region: str) -> Lease:
         """A region's lease."""
@@ -69,6 +89,10 @@ class World:
         """What may run there."""
         path = self.fleet.store.folder / "hub/fleet/regions" / region / "grants.json"
         return Grants.model_validate_json(path.read_bytes())
+
+    def term(self) -> int:
+        """Of the hub that leads."""
+        return HubLease.model_validate_json((self.fleet.store.folder / "hub/fleet/hub/lease.json").read_bytes()).term
 
     def granted(self, region: str) -> list[str]:
         """The attempts that may."""
@@ -102,7 +126,7 @@ class World:
 
     def told(self, job: str) -> str:
         """What is known of a job and of the regions, for whoever reads a failed test."""
-        record = self.record(job)
+        record = self.found(job)
         attempts = [(one.name, one.region, one.state.value) for one in record.attempts] if record is not None else []
         why = record.why.text if record is not None and record.why is not None else ""
         regions = {name: one.reason.text for name, one in self.hub_file().regions.items()}
@@ -114,7 +138,7 @@ class World:
         run = self.until_trains(job, regions[0], within_seconds=within_seconds)
         if len(regions) > 1:
             self.train(job, *regions, **(fields or {}))
-            until(lambda: (found := self.record(job)) is not None and found.spec.allowed_regions == regions, START, 0.1)
+            until(lambda: (found := self.found(job)) is not None and found.spec.allowed_regions == regions, START, 0.1)
         return run
 
     def curve(self, run: Run) -> Curve | None:
@@ -141,7 +165,7 @@ class World:
     def until_phase(self, job: str, phase: Phase, within_seconds: float = START) -> None:
         """Wait for a job."""
         try:
-            until(lambda: (found := self.record(job)) is not None and found.phase is phase, within_seconds, 0.2)
+            until(lambda: (found := self.found(job)) is not None and found.phase is phase, within_seconds, 0.2)
         except AssertionError as error:
             raise AssertionError(f"{job} is never {phase}; {self.told(job)}") from error
 
@@ -167,6 +191,11 @@ class World:
         """Let time pass, and ask something all the while."""
         deadline = self.fleet.witness.now() + seconds
         until(lambda: (meanwhile(), self.fleet.witness.now() > deadline)[1], seconds + 60.0, 0.2)
+
+    def story(self, title: str, begin: float, **moments: float) -> None:
+        """Print when what happened, in seconds from a moment: how long a failover takes is worth knowing, and asserted nowhere."""
+        words = ", ".join(f"{name.replace('_', ' ')} {at - begin:.1f} s" for name, at in moments.items())
+        print(f"\n{title}: {words}", file=sys.__stdout__ or sys.stdout)
 
     def until_well(self, within_seconds: float = TIMES.failover) -> None:
         """Everything runs, and every region is heard of."""
