@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.forge_port import Forge
-from reconciler.model.policy import SETTINGS_FILE, ForgeAddress, Settings
+from reconciler.model.policy import SETTINGS_FILE, ForgeAddress, Policy, Settings
 from reconciler.model.problem import Invalid
 from reconciler.model.region import StoreAddress
 from reconciler.ports import EntryKind, GitRepository, ObjectStore, Refused
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PULLS_FOLDER = "RECONCILER_PULLS_FOLDER"
 """Where the hub keeps what pull requests bring, if not inside its own folder."""
+_POLICY_FILE = "policy.yaml"
 STAGE_IMAGE = "ghcr.io/gpu-reconciler/reconciler:0.1.0"
 """The image that has this command, for the steps that bring data; an installation names its own."""
 
@@ -77,6 +78,17 @@ def settings_at(git: GitRepository, heads: Mapping[str, str], main: str) -> Sett
     if entry is None or entry.kind is not EntryKind.FILE:
         return Settings()
     return reader.read_config(Settings, git.read(entry.oid), SETTINGS_FILE)
+
+
+def policy_at(git: GitRepository, heads: Mapping[str, str], main: str) -> Policy:
+    """policy.yaml at heads that were fetched before; the default where there is none. Raises Invalid for a broken one."""
+    from reconciler.adapters.documents import reader
+
+    commit = heads.get(main)
+    entry = git.files(commit).get(_POLICY_FILE) if commit is not None else None
+    if entry is None or entry.kind is not EntryKind.FILE:
+        return Policy()
+    return reader.read_config(Policy, git.read(entry.oid), _POLICY_FILE)
 
 
 def store_address(url: str | None, settings: Settings) -> StoreAddress | None:

@@ -19,14 +19,14 @@ from reconciler.adapters.documents import reader
 from reconciler.adapters.local import LocalCluster, LocalSync, NodeSpec, ProcessRuntime, ProcessSettings
 from reconciler.adapters.local import Settings as ClusterSettings
 from reconciler.agent.loop import Agent
-from reconciler.agent.settings import Settings
-from reconciler.app import open_repository, store_for
+from reconciler.agent.settings import Settings, Times, timed
+from reconciler.app import open_repository, policy_at, store_for
 from reconciler.model.base import matches_name
 from reconciler.model.gpu import parse_model
 from reconciler.model.names import region_branch
 from reconciler.model.problem import Invalid
 from reconciler.model.quantity import whole
-from reconciler.model.region import NodePool, Region
+from reconciler.model.region import LossTimes, NodePool, Region
 from reconciler.ports import EntryKind, GitRepository, Refused, Transient
 
 MIB = 1024**2
@@ -34,7 +34,10 @@ MIB = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class RegionOptions:
-    """How a local region is run. `images`: patterns of images that can be pulled here; durations in seconds."""
+    """How a local region is run. `images`: patterns of images that can be pulled here; durations in seconds.
+
+    `times`: what is said of the agent's beside the region's file, and counts more.
+    """
 
     name: str
     repo: str
@@ -44,6 +47,7 @@ class RegionOptions:
     images: Sequence[str] = ("*",)
     poll_seconds: float = 1.0
     agent: Settings = field(default_factory=Settings)
+    times: Times = field(default_factory=Times)
 
 
 class LocalRegion:
@@ -53,13 +57,14 @@ class LocalRegion:
         """Raises Refused for a region that main does not declare, Transient where repository or store do not answer."""
         git = open_repository(options.repo, options.folder / "clone")
         store = store_for(git, options.main, options.store)
-        region, teams = _declared(git, options)
+        region, teams, loss = _declared(git, options)
+        agent = timed(options.agent, options.times, Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman))
         clock = SystemClock()
         runtime = ProcessRuntime(options.folder / "pods", _processes(options.folder))
         settings = ClusterSettings(region.name, teams, options.images)
         self._cluster = LocalCluster(options.folder / "cluster", nodes_of(region), runtime, clock, settings)
         self._sync = LocalSync(self._cluster, git, region_branch(region.name), clock, options.poll_seconds)
-        self._agent = Agent(region.name, self._cluster, self._sync, store, clock, options.agent, secrets.token_hex(8))
+        self._agent = Agent(region.name, self._cluster, self._sync, store, clock, agent, secrets.token_hex(8))
         self._clock = clock
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -112,11 +117,12 @@ def end_programs(folder: Path) -> None:
         runtime.kill(place.parent.parent.name, place.name, 0)
 
 
-def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple[str, ...]]:
-    """The region as main declares it, and the teams, whose namespaces it has."""
+def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple[str, ...], LossTimes]:
+    """The region as main declares it, the teams, whose namespaces it has, and its times."""
     if not matches_name(options.name):
         raise Refused(f"{options.name!r} is no name of a region")
-    commit = git.fetch().get(options.main)
+    heads = git.fetch()
+    commit = heads.get(options.main)
     if commit is None:
         raise Refused(f"the repository has no branch {options.main}")
     files = git.files(commit)
@@ -126,11 +132,12 @@ def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple
         raise Refused(f"{path} is not on {options.main}; declare the region there first")
     try:
         region = reader.read_config(Region, git.read(entry.oid), path)
+        loss = region.loss or policy_at(git, heads, options.main).loss
     except Invalid as error:
         raise Refused(str(error)) from error
     teams = {file.split("/")[1] for file in files if file.startswith("jobs/") and file.count("/") > 1}
     teams |= {Path(file).stem for file in files if file.startswith("teams/")}
-    return region, tuple(sorted(team for team in teams if matches_name(team)))
+    return region, tuple(sorted(team for team in teams if matches_name(team))), loss
 
 
 def nodes_of(region: Region) -> tuple[NodeSpec, ...]:

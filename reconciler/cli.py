@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from reconciler.cli_cluster import bootstrap, doctor
-from reconciler.cli_options import AgentStore, AsJson, Repo, Store
+from reconciler.cli_cluster import agent, bootstrap, doctor
+from reconciler.cli_options import AsJson, Repo, Store
 from reconciler.commands import ends
 
 app = typer.Typer(
@@ -183,47 +183,7 @@ def hub(
     run(chosen(repo), folder, store, listen, poll)
 
 
-@app.command()
-def agent(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
-    region: Annotated[str, typer.Argument(metavar="REGION", help="As declared in regions/REGION.yaml.")],
-    engine: Annotated[
-        Literal["flux", "argocd"] | None, typer.Option("--engine", help="Serve a cluster, which this engine syncs.")
-    ] = None,
-    store: AgentStore = None,
-    look: Annotated[
-        float | None, typer.Option("--look", metavar="SECONDS", min=0.1, max=60, help="How often it looks at its cluster.")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="With --engine; else as a pod of the cluster.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig; else its current one.")
-    ] = None,
-    listen: Annotated[
-        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Answer /healthz and /readyz there.")
-    ] = None,
-    gpu_resource: Annotated[str, typer.Option("--gpu-resource", metavar="NAME", help="What counts GPUs.")] = "nvidia.com/gpu",
-    gpu_label: Annotated[
-        str, typer.Option("--gpu-label", metavar="KEY", help="The node label that names the GPU's model.")
-    ] = "nvidia.com/gpu.product",
-    folder: Annotated[
-        Path | None,
-        typer.Option("--folder", metavar="DIR", help="Without --engine: where the region keeps its objects and logs."),
-    ] = None,
-    repo: Repo = None,
-    image: Annotated[
-        list[str] | None, typer.Option("--image", metavar="PATTERN", help="Images that can be pulled on this machine; else all.")
-    ] = None,
-) -> None:
-    """Run a region's agent until SIGTERM: of a cluster with --engine; else of one on this machine, of processes."""
-    from reconciler.agent.nodes import NodeRules
-    from reconciler.commands import agent as verb
-
-    if engine is None:
-        verb.agent(region, store, look, verb.Local(repo, folder, image or []))
-        return
-    nodes = NodeRules(gpu_resource=gpu_resource, gpu_label=gpu_label)
-    verb.agent_in_cluster(region, store, look, verb.InCluster(engine, kubeconfig, context, listen, nodes))
+app.command()(agent)
 
 
 @app.command()
@@ -258,6 +218,17 @@ def dataset(
     from reconciler.commands.stage import dataset as run
 
     run(source, target)
+
+
+@stage_app.command()
+def prune(
+    uri: Annotated[str, typer.Argument(metavar="URI", help="The folder in which the checkpoints stand.")],
+    keep: Annotated[int, typer.Option("--keep", metavar="N", min=1, help="How many of the newest complete ones stay.")],
+) -> None:
+    """Delete older complete checkpoints; never the newest complete one, and nothing incomplete."""
+    from reconciler.commands.stage import prune as run
+
+    run(uri, keep)
 
 
 app.command()(bootstrap)

@@ -1,11 +1,64 @@
-"""Verbs for whoever runs a region's cluster: what it needs, and what is wrong with it. Part of the command; see cli.py."""
+"""Verbs for whoever runs a region: its agent, what its cluster needs, what is wrong there. Part of the command; see cli.py."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from reconciler.cli_options import AsJson, Repo, Store
+from reconciler.cli_options import (
+    AgentStore,
+    AsJson,
+    Deadman,
+    FenceKill,
+    GpuLabel,
+    GpuResource,
+    Look,
+    Pullable,
+    Repo,
+    SelfFence,
+    Store,
+)
+
+
+def agent(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
+    region: Annotated[str, typer.Argument(metavar="REGION", help="As declared in regions/REGION.yaml.")],
+    engine: Annotated[
+        Literal["flux", "argocd"] | None, typer.Option("--engine", help="Serve a cluster, which this engine syncs.")
+    ] = None,
+    store: AgentStore = None,
+    look: Look = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="With --engine; else as a pod of the cluster.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig; else its current one.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Answer /healthz and /readyz there.")
+    ] = None,
+    gpu_resource: GpuResource = "nvidia.com/gpu",
+    gpu_label: GpuLabel = "nvidia.com/gpu.product",
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", metavar="DIR", help="Without --engine: where the region keeps its objects and logs."),
+    ] = None,
+    repo: Repo = None,
+    self_fence: SelfFence = None,
+    fence_kill: FenceKill = None,
+    deadman: Deadman = None,
+    image: Pullable = None,
+) -> None:
+    """Run a region's agent until SIGTERM: of a cluster with --engine; else of one on this machine, of processes."""
+    from reconciler.agent.nodes import NodeRules
+    from reconciler.agent.settings import Times
+    from reconciler.commands import agent as verb
+
+    times = Times(self_fence, fence_kill, deadman)
+    if engine is None:
+        verb.agent(region, store, look, verb.Local(repo, folder, image or [], times))
+        return
+    nodes = NodeRules(gpu_resource=gpu_resource, gpu_label=gpu_label)
+    verb.agent_in_cluster(region, store, look, verb.InCluster(engine, kubeconfig, context, listen, nodes, times))
 
 
 def bootstrap(  # noqa: PLR0913 - a verb's options are its arguments

@@ -6,6 +6,7 @@ deletion, the uid), so that one that was decided on an older look fails instead 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from reconciler.agent.reading import JOB_SET, Key
@@ -104,6 +105,8 @@ class PatchDeadline:
     key: Key
     target: ObjectRef
     run_seconds: int | None
+    ends_at: datetime | None = None
+    """When Kubernetes ends it if this fails, where it does so without us."""
 
 
 @dataclass(frozen=True, slots=True)

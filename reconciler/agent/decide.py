@@ -8,6 +8,7 @@ Rules for whoever edits this file.
 2. An attempt is released once. What was made again, or suspended since, waits for the hub.
 3. Whatever of ours runs without that is stopped: first suspended, then its pods deleted. Not knowing the grants stops nothing.
 4. The record that is returned is written before any Start is done; a Stop waits for nothing.
+5. No gate is lifted of what Kubernetes would not end in time without us, where it is to (deadman.py).
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,17 +27,15 @@ from reconciler.agent.actions import (
     Start,
     Stop,
     Suspend,
-    deadline,
     other_gates,
 )
+from reconciler.agent.deadman import Deadman, ends_at, ends_in_time, first_deadline, next_deadline, unfit_for
 from reconciler.agent.pods import ended_well
 from reconciler.agent.queueing import checks_with_ours_ready, is_admissible, is_enqueued, queue_of, waits_for_grant, was_taken_out
 from reconciler.agent.reading import (
-    JOB_SET,
     Key,
     gates_of,
     generation_of,
-    has_gate,
     index_of,
     is_closed,
     is_deleting,
@@ -47,13 +46,13 @@ from reconciler.agent.reading import (
     namespace_of,
     owner_uid,
     part,
-    pod_templates,
     ref_of,
     uid_of,
 )
 from reconciler.agent.record import FULL, Entry, Record, encode
 from reconciler.agent.seen import Seen, Standing, changed_since, left_over, maker, settled, standing, unbound_maker
 from reconciler.agent.stopping import out_of_queue, stop, stop_strays
+from reconciler.agent.unfit import unfit
 from reconciler.model.grants import Grant, Grants
 from reconciler.model.report import Health
 from reconciler.ports import KubeObject, SyncState
@@ -74,6 +73,8 @@ class Right:
     """Nothing may run: the lease has run out, or was revoked."""
     kill_seconds: int
     """Grace for pods at most, when nothing may run."""
+    deadman: Deadman | None = None
+    """By when Kubernetes must end what runs, if nothing more comes from us; None where the region does not ask for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,14 @@ def decide(attempts: Sequence[Seen], record: Record, grants: Grants | None, righ
             entries[seen.key] = entry
     seen_version = record.seen if grants is None else max(record.seen, (grants.term, grants.version))
     after = replace(record, epoch=max(record.epoch, right.epoch), seen=seen_version, attempts=entries)
-    starts.sort(key=lambda action: not isinstance(action, LiftGate))  # what was released first is let run first
+    starts.sort(key=_turn)
     actions = (*stops, *starts, *_deletions(attempts, grants, right, sync), *_nudge(grants, sync))
     return Decision(after, actions, tuple(notes))
+
+
+def _turn(action: Action) -> int:
+    """What was released first is let run first, and what runs is kept running before anything new is released."""
+    return 0 if isinstance(action, LiftGate) else 1 if isinstance(action, PatchDeadline) else 2
 
 
 def _steps(seen: Seen, grants: Grants | None, right: Right, *, room: bool) -> _Steps:
@@ -152,21 +158,24 @@ def _start(seen: Seen, right: Right, strays: Sequence[Stop], *, room: bool) -> _
     item = seen.named if seen.entry is None else seen.bound
     if not right.valid or item is None or seen.grant is None:
         return _Steps(stops=strays)
-    fault = _unfit(seen, item, room=room)
+    fault = unfit(seen, item, right.deadman, room=room)
     if fault is not None:
         code, words = fault
         return _Steps(stops=strays, note=Health(code=code, message=f"{seen.key} is not released: {words}"))
+    if right.deadman is not None and right.deadman.is_late:
+        return _Steps(stops=strays)  # too little time is left to begin with; the next renewal brings more
+    run_seconds = first_deadline(item, seen.grant, right.deadman)
     if queue_of(item) is not None:
-        return _start_in_queue(seen, item, seen.grant, strays)
+        return _start_in_queue(seen, item, seen.grant, strays, run_seconds)
     entry = seen.entry or Entry(uid_of(item), generation_of(item) + 1, seen.grant.nodes)
-    return _Steps(strays, [Release(seen.key, ref_of(item, _JOB), seen.grant.run_seconds)], entry)
+    return _Steps(strays, [Release(seen.key, ref_of(item, _JOB), run_seconds)], entry)
 
 
-def _start_in_queue(seen: Seen, item: KubeObject, grant: Grant, strays: Sequence[Stop]) -> _Steps:
+def _start_in_queue(seen: Seen, item: KubeObject, grant: Grant, strays: Sequence[Stop], run_seconds: int | None) -> _Steps:
     """Into the queue first; then, once it has its quota and waits for us, the release."""
     if not is_enqueued(item):
         queue = queue_of(item) or ""
-        return _Steps(strays, [Enqueue(seen.key, ref_of(item, _JOB), queue, grant.run_seconds)] if seen.entry is None else ())
+        return _Steps(strays, [Enqueue(seen.key, ref_of(item, _JOB), queue, run_seconds)] if seen.entry is None else ())
     if seen.admission is not None and was_taken_out(seen.admission):
         return _Steps(strays, [Activate(seen.key, ref_of(seen.admission, "Workload"))])
     if seen.admission is None or not waits_for_grant(seen.admission):
@@ -180,38 +189,14 @@ def _adopt(seen: Seen, item: KubeObject, right: Right, strays: Sequence[Stop], *
     """Kueue has admitted it without our check. Its pods are gated, so it has not begun: binding it now is its one release."""
     if not right.valid or seen.grant is None or not all(is_held(pod) for pod in seen.pods):
         return _Steps(stops=stop(seen, None))
-    fault = _unfit(replace(seen, pods=()), item, room=room)
+    fault = unfit(replace(seen, pods=()), item, right.deadman, room=room)
     if fault is not None:
         return _Steps(stops=strays, note=Health(code=fault[0], message=f"{seen.key} is not released: {fault[1]}"))
     return _Steps(strays, (), Entry(uid_of(item), generation_of(item), seen.grant.nodes))
 
 
-def _unfit(seen: Seen, item: KubeObject, *, room: bool) -> tuple[str, str] | None:
-    """Why an object is not one that may be released, as a code and in words."""
-    if len(seen.objects) > 1:
-        return "TwoObjects", f"{len(seen.objects)} workloads carry its label; delete the copies"
-    kind = ref_of(item, _JOB).kind
-    if kind not in (_JOB, JOB_SET):
-        return "KindUnknown", f"this agent knows no {kind}"
-    if len(pod_templates(item)) != 1:
-        return "SeveralJobs", f"it makes {len(pod_templates(item))} Jobs, not one, so a second release could not be ruled out"
-    if is_deleting(item):
-        return "ObjectLeaving", "its object is being deleted"
-    if not has_gate(item):
-        return "GateMissing", "its pods would be born without our scheduling gate"
-    if generation_of(item) == 0:
-        return "GenerationMissing", "its object has no metadata.generation, so a second release could not be ruled out"
-    if queue_of(item) is not None and not seen.has_kueue:
-        return "KueueMissing", f"it is for the queue {queue_of(item)}, and there is no Kueue; install it, or name no queue"
-    if seen.pods:
-        return "PodsBeforeStart", f"there are {len(seen.pods)} pods with its label already; delete them"
-    if seen.entry is None and not room:
-        return "RecordFull", f"the record is full ({FULL} bytes); remove ended attempts from the branch"
-    return None
-
-
 def _keep(seen: Seen, right: Right, strays: Sequence[Stop]) -> _Steps:
-    """A released attempt: the gates of its pods, and its run time where the grant has another."""
+    """A released attempt: the gates of its pods, and its run time where that is to be another."""
     item, entry, grant = seen.bound, seen.entry, seen.grant
     if not right.valid or item is None or entry is None or grant is None or makes_no_pods(item):
         return _Steps(stops=strays)
@@ -220,16 +205,23 @@ def _keep(seen: Seen, right: Right, strays: Sequence[Stop]) -> _Steps:
     if found is not None:
         entry = replace(entry, maker=uid_of(found), maker_generation=generation_of(found))
     pods_from = maker(replace(seen, entry=entry))
-    starts: list[Start] = [] if touched or pods_from is None else _lifts(seen, pods_from)
-    if not makes_jobs(item) and part(item, "spec").get("activeDeadlineSeconds") != deadline(grant.run_seconds):
-        starts.append(PatchDeadline(seen.key, ref_of(item, _JOB), grant.run_seconds))
+    stay = touched or not ends_in_time(item, seen.pods, right.deadman)
+    starts: list[Start] = [] if stay or pods_from is None else _lifts(seen, pods_from)
+    run_seconds = next_deadline(item, seen.pods, grant, right.deadman)
+    if not makes_jobs(item) and part(item, "spec").get("activeDeadlineSeconds") != run_seconds:
+        ends = ends_at(item) if right.deadman is not None else None
+        starts.append(PatchDeadline(seen.key, ref_of(item, _JOB), run_seconds, ends))
         if not touched:
             entry = replace(entry, generation=generation_of(item) + 1)
-    note = None
+    return _Steps(strays, starts, entry, _kept_note(seen, item, right, touched=touched))
+
+
+def _kept_note(seen: Seen, item: KubeObject, right: Right, *, touched: bool) -> Health | None:
     if touched and any(is_held(pod) for pod in seen.pods):
         words = f"{seen.key}: somebody changed its spec since the release, so its gated pods stay gated: nothing is ever resumed"
-        note = Health(code="ChangedSinceRelease", message=words)
-    return _Steps(strays, starts, entry, note)
+        return Health(code="ChangedSinceRelease", message=words)
+    fault = None if right.deadman is None else unfit_for(item, right.deadman)
+    return None if fault is None else Health(code=fault[0], message=f"{seen.key} was released before: {fault[1]}")
 
 
 def _lifts(seen: Seen, item: KubeObject) -> list[Start]:

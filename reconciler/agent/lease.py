@@ -20,7 +20,7 @@ from reconciler.agent.record import Record, Renewal
 from reconciler.model.grants import Lease, lease_key
 from reconciler.ports import Conflict, ObjectStore
 
-_SKEW_SECONDS = 10.0
+SKEW_SECONDS = 10.0
 """By so much the clocks of a region's machines may differ; the protocol's margin is three times that."""
 
 
@@ -108,7 +108,7 @@ def inherited_from(renewal: Renewal | None, boot: str, now: float, wall: datetim
     if boot and renewal.boot == boot and renewal.monotonic <= now:
         return renewal.monotonic
     age = (wall - renewal.sent_at).total_seconds()
-    return None if age < -_SKEW_SECONDS else now - max(age, 0.0)
+    return None if age < -SKEW_SECONDS else now - max(age, 0.0)
 
 
 def renew(store: ObjectStore, holding: Holding, taking: Taking) -> Holding:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from reconciler.agent.granting import is_new, read_grants
-from reconciler.agent.memory import Memory, Site, troubled
+from reconciler.agent.memory import Anchor, Memory, Site, troubled
 from reconciler.agent.renewing import fence_is_due, fence_is_near, fence_of, with_lease, with_recalled_epoch
 from reconciler.agent.sending import due_at, health_of, reported
 from reconciler.agent.settings import Settings
@@ -62,10 +62,12 @@ class Agent:
     memory: Memory = field(default_factory=Memory)
     stepped_at: float = field(init=False)
     """When the last step ended, or else when it was made; by the monotonic clock."""
+    began: Anchor = field(init=False)
 
     def __post_init__(self) -> None:
         """No step was made yet."""
-        self.stepped_at = self.clock.monotonic()
+        self.began = Anchor(self.clock.now(), self.clock.monotonic())
+        self.stepped_at = self.began.monotonic
 
     def step(self) -> float:
         """One step; returns the seconds until the next should be made. Raises nothing that a next step could mend."""
@@ -98,7 +100,7 @@ class Agent:
             return False
 
     def _site(self) -> Site:
-        return Site(self.region, self.cluster, self.engine, self.store, self.clock, self.settings, self.incarnation)
+        return Site(self.region, self.cluster, self.engine, self.store, self.clock, self.settings, self.incarnation, self.began)
 
 
 def next_at(site: Site, memory: Memory) -> float:

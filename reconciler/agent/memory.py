@@ -5,6 +5,7 @@ What must survive is record.py's. Decides nothing. Invariant: a memory is a valu
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from reconciler.agent.granting import Known
 from reconciler.agent.health import Troubles, noted
@@ -29,6 +30,18 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Anchor:
+    """One moment on both clocks: of the wall, and the monotonic one (seconds)."""
+
+    wall: datetime
+    monotonic: float
+
+    def at(self, monotonic: float) -> datetime:
+        """The wall's time when the monotonic clock shows that, whoever has set the wall's clock since."""
+        return self.wall + timedelta(seconds=monotonic - self.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """A region as its agent stands in it. `incarnation` differs for each start of the agent."""
 
@@ -39,6 +52,8 @@ class Site:
     clock: Clock
     settings: Settings
     incarnation: str
+    began: Anchor
+    """When the agent was made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ ENDS: Final = ("Complete", "Completed", "Failed", "FailureTarget", "SuccessCrite
 """Conditions after which a workload makes no pod any more (`Completed`: a JobSet's). Of the first three, all pods have ended."""
 JOB_SET: Final = "JobSet"
 
+_DEFAULT_GRACE_SECONDS: Final = 30
+"""Kubernetes' own, where a pod does not say."""
 _UID_LABELS: Final = ("batch.kubernetes.io/controller-uid", "controller-uid")
 
 
@@ -153,6 +155,12 @@ def node_of(pod: KubeObject) -> str | None:
 def gates_of(pod: KubeObject) -> tuple[str, ...]:
     """Names of the scheduling gates of a pod or pod template."""
     return tuple(str(gate.get("name")) for gate in parts(part(pod, "spec"), "schedulingGates"))
+
+
+def grace_of(pod: KubeObject) -> int:
+    """How long a pod, or a pod of a template, may take to end when it is told to, in seconds."""
+    found = part(pod, "spec").get("terminationGracePeriodSeconds")
+    return _DEFAULT_GRACE_SECONDS if found is None else int(found)
 
 
 def is_live(pod: KubeObject) -> bool:

@@ -5,6 +5,7 @@ Decides when the store is asked; which epoch may be taken is lease.py's.
 
 from dataclasses import replace
 
+from reconciler.agent.deadman import Deadman
 from reconciler.agent.decide import Right
 from reconciler.agent.lease import Holding, LeaseBroken, LeaseHeld, Taking, fence_at, inherited_from, is_valid, renew, unread
 from reconciler.agent.memory import AT_ONCE, Memory, Site, troubled
@@ -74,18 +75,7 @@ def with_lease(site: Site, memory: Memory) -> Memory:
         # Without record and lease, only the grants can tell an epoch that there was before.
         return replace(memory, renew_at=now + settings.retry_seconds)
     memory = replace(memory, looked_for=stamp)
-    taking = Taking(
-        site.region,
-        site.incarnation,
-        now,
-        valid=is_valid(holding, now, settings.self_fence_seconds),
-        cleared=memory.cleared,
-        is_new_here=holding.epoch == 0 and memory.recalled and _is_empty(site),
-        takeover_seconds=settings.lasts_seconds + _MARGIN_SECONDS,
-        granted_epoch=0 if grants is None else grants.epoch,
-        self_fence_seconds=settings.self_fence_seconds,
-        fence_kill_seconds=settings.fence_kill_seconds,
-    )
+    taking = _taking(site, memory, now)
     wall = site.clock.now()
     try:
         if taking.is_new_here:
@@ -104,6 +94,22 @@ def with_lease(site: Site, memory: Memory) -> Memory:
         return replace(memory, holding=after, renew_at=now + settings.retry_seconds)
     renewal = Renewal(wall, now, settings.boot, settings.lasts_seconds)
     return replace(memory, holding=after, renew_at=now + settings.renew_seconds, renewal=renewal, cleared=None)
+
+
+def _taking(site: Site, memory: Memory, now: float) -> Taking:
+    holding, grants, settings = memory.holding, memory.known.grants, site.settings
+    return Taking(
+        site.region,
+        site.incarnation,
+        now,
+        valid=is_valid(holding, now, settings.self_fence_seconds),
+        cleared=memory.cleared,
+        is_new_here=holding.epoch == 0 and memory.recalled and _is_empty(site),
+        takeover_seconds=settings.lasts_seconds + _MARGIN_SECONDS,
+        granted_epoch=0 if grants is None else grants.epoch,
+        self_fence_seconds=settings.self_fence_seconds,
+        fence_kill_seconds=settings.fence_kill_seconds,
+    )
 
 
 def fence_is_near(site: Site, memory: Memory) -> bool:
@@ -159,4 +165,18 @@ def right_now(site: Site, memory: Memory, record: Record) -> Right:
     overdue = not valid and now >= fence_at(memory.holding, record, memory.inherited, fence)
     epoch = max(memory.holding.epoch, record.epoch)
     stop_all = memory.holding.offered is not None or overdue
-    return Right(epoch, valid=valid, stop_all=stop_all, kill_seconds=site.settings.fence_kill_seconds)
+    deadman = _deadman(site, memory, record) if valid and site.settings.deadman else None
+    return Right(epoch, valid=valid, stop_all=stop_all, kill_seconds=site.settings.fence_kill_seconds, deadman=deadman)
+
+
+def _deadman(site: Site, memory: Memory, record: Record) -> Deadman:
+    """What the newest renewal leaves. It may be another replica's: what that has put off is not to be brought forward."""
+    now, settings = site.clock.monotonic(), site.settings
+    sent_at = fence_at(memory.holding, record, memory.inherited, 0.0)
+    return Deadman(
+        now=site.began.at(now),
+        latest=site.began.at(sent_at + settings.lasts_seconds),
+        self_fence_seconds=settings.self_fence_seconds,
+        fence_kill_seconds=settings.fence_kill_seconds,
+        is_late=now >= sent_at + settings.renew_seconds + settings.request_seconds,
+    )

@@ -7,6 +7,7 @@ first look: an empty report would read as a region without GPUs.
 from dataclasses import replace
 
 from reconciler.agent.health import recent, shown
+from reconciler.agent.lease import SKEW_SECONDS
 from reconciler.agent.memory import AT_ONCE, Memory, Site, troubled
 from reconciler.agent.report import Content, Sender, essence, sent, unreachable
 from reconciler.model.grants import report_key
@@ -57,10 +58,19 @@ def _cleared(memory: Memory) -> Memory:
 
 def health_of(site: Site, memory: Memory, content: Content) -> tuple[Health, ...]:
     """All that is not as it should be."""
-    found = [*_of_lease(site, memory), *memory.notes, *content.accounts.health, *shown(memory.troubles)]
+    found = [*_of_lease(site, memory), *_of_clock(site), *memory.notes, *content.accounts.health, *shown(memory.troubles)]
     if memory.known.problem is not None:
         found.append(memory.known.problem)
     return tuple(found)
+
+
+def _of_clock(site: Site) -> list[Health]:
+    """A deadman's deadlines are written by the wall's clock as it was when the agent began."""
+    off = (site.clock.now() - site.began.at(site.clock.monotonic())).total_seconds()
+    if not site.settings.deadman or abs(off) <= SKEW_SECONDS:
+        return []
+    words = f"the agent's clock was set by {off:+.0f} s since it began; deadlines go by the old time until it is started again"
+    return [Health(code="ClockSet", message=words)]
 
 
 def _of_lease(site: Site, memory: Memory) -> list[Health]:

@@ -1,8 +1,14 @@
 """The numbers that the agent acts by. Defaults are those of the protocol; all times in seconds."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from reconciler.agent.nodes import NodeRules
+
+_MOST_RENEW_SECONDS: Final = 20.0
+_MOST_REQUEST_SECONDS: Final = 10.0
+_PARTS: Final = 6.0
+"""Of a fence: one lies between two renewals, and a request to the store takes one at most, so that two lost ones stop nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Settings:
     """Until the sync engine is told again of a commit that it has not applied."""
     complaint_seconds: float = 5.0
     """How long a released workload may have no pods until the cluster is asked why, and until it is asked again."""
+    deadman: bool = False
+    """Whether Kubernetes itself is to end what runs when its agent is gone: see deadman.py."""
     trouble_seconds: float = 300.0
     """How long a failed request is shown in the report's health."""
     nodes: NodeRules = field(default_factory=NodeRules)
@@ -51,3 +59,31 @@ class Settings:
             raise ValueError(f"request_seconds ({self.request_seconds}) must be at most a quarter of self_fence_seconds")
         if self.fence_kill_seconds < 0 or self.report_seconds <= 0 or self.look_seconds <= 0:
             raise ValueError("fence_kill_seconds must not be negative; report_seconds and look_seconds must be above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What somebody says of an agent's times; None: nothing."""
+
+    self_fence_seconds: int | None = None
+    fence_kill_seconds: int | None = None
+    deadman: bool | None = None
+
+
+def timed(settings: Settings, *said: Times) -> Settings:
+    """The settings with the times that are said first; renewals and requests are so short that the fence can be kept.
+
+    Raises ValueError for times that no agent can keep.
+    """
+    fences = [one.self_fence_seconds for one in said if one.self_fence_seconds is not None]
+    kills = [one.fence_kill_seconds for one in said if one.fence_kill_seconds is not None]
+    deadmen = [one.deadman for one in said if one.deadman is not None]
+    fence = next(iter(fences), settings.self_fence_seconds)
+    return replace(
+        settings,
+        self_fence_seconds=fence,
+        fence_kill_seconds=next(iter(kills), settings.fence_kill_seconds),
+        deadman=next(iter(deadmen), settings.deadman),
+        renew_seconds=min(fence / _PARTS, _MOST_RENEW_SECONDS),
+        request_seconds=min(fence / _PARTS, _MOST_REQUEST_SECONDS),
+    )

@@ -7,6 +7,7 @@ lift that was formed before them can succeed, so that a later look can prove tha
 from reconciler.agent.actions import Close, Deactivate, DeletePod, Stop, Suspend
 from reconciler.agent.queueing import is_admissible, is_enqueued
 from reconciler.agent.reading import (
+    grace_of,
     is_active,
     is_closed,
     is_deleting,
@@ -22,8 +23,6 @@ from reconciler.agent.seen import Seen
 from reconciler.ports import KubeObject
 
 _JOB, _POD = "Job", "Pod"
-_DEFAULT_GRACE = 30
-"""Kubernetes' own, where a pod does not say."""
 
 
 def stop(seen: Seen, grace_limit: int | None) -> list[Stop]:
@@ -78,10 +77,7 @@ def _ends_too_late(pod: KubeObject, grace_limit: int | None) -> bool:
 
 
 def _grace(pod: KubeObject, limit: int | None) -> int | None:
-    if limit is None:
-        return None
-    own = part(pod, "spec").get("terminationGracePeriodSeconds")
-    return min(limit, _DEFAULT_GRACE if own is None else int(own))
+    return None if limit is None else min(limit, grace_of(pod))
 
 
 def stop_strays(seen: Seen) -> list[Stop]:

@@ -10,7 +10,19 @@ stopped, only by a look that was made after everything had been asked for.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from reconciler.agent.actions import Action, Close, Deactivate, DeletePod, Nudge, Suspend, perform
+from reconciler.agent.actions import (
+    Action,
+    Close,
+    Deactivate,
+    DeleteObject,
+    DeletePod,
+    Nudge,
+    PatchDeadline,
+    Start,
+    Stop,
+    Suspend,
+    perform,
+)
 from reconciler.agent.causes import causes, with_causes
 from reconciler.agent.decide import decide
 from reconciler.agent.memory import Memory, Site, troubled
@@ -166,9 +178,16 @@ def _carry_out(
             moved = True
             outdated.add(action.key)  # seen again in the next pass, as it is then
         except (Transient, Refused) as error:
-            about = f"{type(action).__name__} of {action.key}"
-            memory = troubled(memory, "RequestFailed", about, error, site.clock.monotonic())
+            code, about = _failure(action)
+            memory = troubled(memory, code, about, error, site.clock.monotonic())
     return _Outcome(asked, moved, complete=True), memory
+
+
+def _failure(action: Stop | Start | DeleteObject) -> tuple[str, str]:
+    """Code and subject of a request that failed."""
+    if isinstance(action, PatchDeadline) and action.ends_at is not None:
+        return "EndNotPutOff", f"{action.key}, which Kubernetes ends at {action.ends_at:%Y-%m-%d %H:%M:%S} UTC if this stays"
+    return "RequestFailed", f"{type(action).__name__} of {action.key}"
 
 
 def _nudged(site: Site, memory: Memory, action: Nudge) -> Memory:

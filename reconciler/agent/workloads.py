@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from reconciler.agent.deadman import why_failed
 from reconciler.agent.pods import report_pod, short
 from reconciler.agent.queueing import is_enqueued, why_it_waits
 from reconciler.agent.reading import condition, is_complete, is_held, is_true, makes_jobs, moment, part, uid_of
@@ -47,7 +48,7 @@ def report_attempt(seen: Seen, *, is_left_over: bool, cause: Cause = NO_CAUSE) -
         state=state,
         stopped=stopped(seen),
         succeeded=_succeeded(seen, item),
-        failed=_failed(job_of(seen, item)) if state == "Ended" and item is not None else None,
+        failed=_failed(seen, job_of(seen, item)) if state == "Ended" and item is not None else None,
         replaced=_replaced(seen),
         left_over=is_left_over,
         pods=pods,
@@ -113,9 +114,9 @@ def _succeeded(seen: Seen, item: KubeObject | None) -> bool:
     return seen.entry is not None and seen.entry.nodes > 0 and len(seen.entry.done) >= seen.entry.nodes
 
 
-def _failed(item: KubeObject) -> str | None:
+def _failed(seen: Seen, item: KubeObject) -> str | None:
     words = [condition(item, kind).get("reason") or kind for kind in _FAILURES if is_true(item, kind)]
-    return str(words[0]) if words else None
+    return why_failed(item, str(words[0]), seen.grant) if words else None
 
 
 def _ended_at(item: KubeObject | None, pods: tuple[PodReport, ...]) -> datetime | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from reconciler.agent.nodes import NodeRules
-from reconciler.agent.settings import Settings
+from reconciler.agent.settings import Settings, Times, timed
 from reconciler.app import set_up_log
 from reconciler.app_region import LocalRegion, RegionOptions
 from reconciler.commands.ends import BadInput
@@ -39,6 +39,8 @@ class Local:
     repo: str | None
     folder: Path | None
     images: Sequence[str]
+    times: Times
+    """What is not said is as the region's file has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class InCluster:
     context: str | None
     listen: str | None
     nodes: NodeRules
+    times: Times
 
 
 class Region(Protocol):
@@ -76,6 +79,7 @@ def agent(region: str, store: str | None, look_seconds: float | None, local: Loc
         tuple(local.images) or ("*",),
         poll_seconds=max(look, 0.5),
         agent=settings,
+        times=local.times,
     )
     found = LocalRegion(options)
     with _told_to_end(found):
@@ -91,7 +95,7 @@ def agent_in_cluster(region: str, store: str | None, look_seconds: float | None,
         raise BadInput("no store is named", "give --store s3://bucket/prefix: the one that the hub uses")
     set_up_log()
     look = CLUSTER_LOOK_SECONDS if look_seconds is None else look_seconds
-    settings = Settings(look_seconds=look, nodes=where.nodes)
+    settings = timed(Settings(look_seconds=look, nodes=where.nodes), where.times)
     found = ClusterRegion(ClusterOptions(region, where.engine, store, where.kubeconfig, where.context, settings))
     pages = health_pages({"/healthz": found.health, "/readyz": found.readiness})
     log = structlog.get_logger("agent").bind(region=region)

@@ -11,13 +11,13 @@ from typing import Final
 from reconciler.adapters.documents import reader
 from reconciler.adapters.kube.argocd import ArgoCdSettings
 from reconciler.adapters.kube.flux import FluxSettings
-from reconciler.app import STAGE_IMAGE, settings_at, store_address, without_credentials
+from reconciler.app import STAGE_IMAGE, policy_at, settings_at, store_address, without_credentials
 from reconciler.commands import screen
 from reconciler.commands.ends import BadInput
 from reconciler.commands.repository import MAIN, opened
 from reconciler.model.base import matches_name
 from reconciler.model.policy import Settings
-from reconciler.model.region import Region, StoreAddress
+from reconciler.model.region import LossTimes, Region, StoreAddress
 from reconciler.ports import EntryKind, GitRepository, Refused
 from reconciler.rendering.bootstrap import Bootstrap, Engine, EngineNames, bootstrap_files
 from reconciler.rendering.branch import SENTINEL_NAMESPACE
@@ -53,6 +53,8 @@ class Declared:
     region: Region
     teams: tuple[str, ...]
     store: StoreAddress | None
+    loss: LossTimes
+    """The region's own times, or the policy's."""
 
 
 def bootstrap(asked: Asked, out: Path | None) -> None:
@@ -88,7 +90,8 @@ def declared(git: GitRepository, name: str) -> Declared:
         there = ", ".join(Path(one).stem for one in entries if one.startswith("regions/")) or "none"
         raise BadInput(f"main has no {path}", f"declare the region there first; there are: {there}")
     region = reader.read_config(Region, git.read(entry.oid), path)
-    return Declared(region, teams_of(entries), settings_at(git, heads, MAIN).store)
+    loss = region.loss or policy_at(git, heads, MAIN).loss
+    return Declared(region, teams_of(entries), settings_at(git, heads, MAIN).store, loss)
 
 
 def teams_of(entries: Mapping[str, object]) -> tuple[str, ...]:
@@ -139,6 +142,8 @@ def _wanted(asked: Asked, said: Declared) -> Bootstrap:
         workloads=said.region.workloads,
         private=not asked.public,
         receiver=asked.receiver,
+        loss=said.loss,
+        deadman=said.region.deadman,
     )
 
 

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.kube.access import Access, from_kubeconfig, in_cluster
 from reconciler.adapters.kube.argocd import ArgoCdSettings, application_place
@@ -26,11 +28,12 @@ from reconciler.commands import screen
 from reconciler.commands.bootstrap import Declared, Subject, declared, engine_of
 from reconciler.commands.ends import AnswerIsNo, BadInput
 from reconciler.commands.engine_errors import of_errors
-from reconciler.commands.findings import Finding, Store, of_clocks, of_cluster, of_store
+from reconciler.commands.findings import Finding, Store, of_clocks, of_cluster, of_store, of_times
 from reconciler.commands.findings_argocd import of_argocd, of_project
 from reconciler.commands.findings_flux import of_flux
 from reconciler.commands.findings_kueue import of_queues
 from reconciler.commands.repository import opened
+from reconciler.model.grants import Lease, lease_key
 from reconciler.model.policy import Settings
 from reconciler.model.region import StoreAddress
 from reconciler.ports import Refused, Transient
@@ -72,9 +75,10 @@ def findings_of(asked: Asked, said: Declared) -> Sequence[Finding]:
     clock = SystemClock()
     gangs = said.region.profile.gang == "volcano"
     seen = look(Connection(_access(asked), clock, _SECONDS), clock, wanted(engine, said.teams, gangs=gangs))
-    store, unread = _store_seen(asked.store, said.store, clock)
+    store, unread = _store_seen(asked, said, clock)
     apply = _apply(asked, engine, seen, repo)
-    return (*_judged(engine, seen, said, repo, apply), *of_store(store), *of_clocks(seen, store), *unread)
+    times = of_times(store, seen, said.region, said.loss, apply)
+    return (*_judged(engine, seen, said, repo, apply), *of_store(store), *times, *of_clocks(seen, store), *unread)
 
 
 def wanted(engine: Engine, teams: Sequence[str], *, gangs: bool = False) -> Wanted:
@@ -143,15 +147,22 @@ def _access(asked: Asked) -> Access:
     return from_kubeconfig(named, asked.context)
 
 
-def _store_seen(url: str | None, by_main: StoreAddress | None, clock: SystemClock) -> tuple[Store, Sequence[Finding]]:
+def _store_seen(asked: Asked, said: Declared, clock: SystemClock) -> tuple[Store, Sequence[Finding]]:
     """What was found out of the store, and what could not be."""
-    address = by_main if url is None else store_address(url, Settings())
+    address = said.store if asked.store is None else store_address(asked.store, Settings())
     if address is None:
         return Store("no store", "none is named in reconciler.yaml, nor by --store"), ()
     unread: list[Finding] = []
-    fault, ahead = None, None
+    fault, ahead, lease = None, None, None
     try:
-        probe(open_store(address, make=False), secrets.token_hex(8))
+        place = open_store(address, make=False)
+        probe(place, secrets.token_hex(8))
+        stored = place.get(lease_key(asked.region))
+        lease = None if stored is None else Lease.model_validate_json(stored.body)
+    except ValidationError:
+        unread.append(
+            _not_seen(f"{lease_key(asked.region)} in {address.url}", Refused("it is no lease; its agent cannot renew it"))
+        )
     except Unfit as error:
         fault = str(error)
     except Refused as error:
@@ -167,7 +178,7 @@ def _store_seen(url: str | None, by_main: StoreAddress | None, clock: SystemCloc
             ahead = ahead_of(web, clock)
         except Transient as error:
             unread.append(_not_seen(f"the clock of {address.url}", error))
-    return Store(address.url, fault, ahead), unread
+    return Store(address.url, fault, ahead, lease), unread
 
 
 def _web_address(address: StoreAddress) -> str | None:

@@ -10,7 +10,8 @@ from typing import Final
 
 from reconciler.adapters.kube.doctor import ClusterSeen
 from reconciler.adapters.kube.engines import Missing
-from reconciler.model.region import Region
+from reconciler.model.grants import Lease
+from reconciler.model.region import LossTimes, Region
 
 MOST_SECONDS: Final = 10.0
 """Two clocks may differ by this much before anybody is told."""
@@ -36,6 +37,8 @@ class Store:
     fault: str | None = None
     """Why leases cannot stand on it."""
     ahead_seconds: float | None = None
+    lease: Lease | None = None
+    """The region's, where it has one."""
 
 
 def of_cluster(seen: ClusterSeen, region: Region, teams: Sequence[str], apply: str) -> Iterable[Finding]:
@@ -61,6 +64,32 @@ def of_store(store: Store) -> Iterable[Finding]:
             f"{store.address}: {store.fault}",
             "Leases and grants are replaced by conditional writes; without them two agents could both believe that they may run.",
             "name a store that honours If-Match and If-None-Match in `store:` of reconciler.yaml",
+        )
+
+
+def of_times(store: Store, seen: ClusterSeen, region: Region, loss: LossTimes, apply: str) -> Iterable[Finding]:
+    """What the region's agent was told of its times, beside what main says. `loss`: the region's own, or the policy's."""
+    lease = store.lease
+    if lease is not None and lease.incarnation:
+        has = f"{lease.self_fence_seconds:g} s + {lease.fence_kill_seconds:g} s"
+        want = f"{loss.self_fence_seconds} s + {loss.fence_kill_seconds} s"
+        if has != want:
+            yield Finding(
+                "LossTimesDiffer",
+                f"the agent of {region.name} stops everything {has} after its last renewal, and main says {want}",
+                "The hub waits for as long as the agent says: a lost region's jobs go on late, or what runs ends sooner.",
+                apply,
+            )
+    if isinstance(seen.agent, Missing):
+        return
+    words = {word for one in seen.agent["spec"]["template"]["spec"]["containers"] for word in one.get("args") or ()}
+    if ("--deadman" in words) != region.deadman:
+        has = "with" if "--deadman" in words else "without"
+        yield Finding(
+            "DeadmanDiffers",
+            f"the agent runs {has} --deadman, and regions/{region.name}.yaml says `deadman: {str(region.deadman).lower()}`",
+            "With it, Kubernetes itself ends the jobs when the agent is gone; without, they run on until somebody comes.",
+            apply,
         )
 
 

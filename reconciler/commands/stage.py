@@ -1,6 +1,6 @@
-"""`reconciler stage`: the step before a program that brings its checkpoint or its data, run inside the attempt's pod.
+"""`reconciler stage`: the step before a program that brings its checkpoint or its data, run in the attempt's pod; and `prune`.
 
-Decides who copies: of an Indexed Job the pod of index 0; the others wait until what it copies is complete, for so long at most.
+Decides who copies: of an Indexed Job the pod of index 0; the others wait until it says that it is done, for so long at most.
 What is copied, and when a checkpoint is complete, is for agent/stage.
 """
 
@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from reconciler.agent.stage.checkpoint import is_seeded, seed
+from reconciler.agent.stage.checkpoints.retention import prune as prune_below
+from reconciler.agent.stage.checkpoints.seeding import Seeded, seed
+from reconciler.agent.stage.checkpoints.word import is_said, say_seeded
 from reconciler.agent.stage.dataset import fetch
 from reconciler.app import open_store
 from reconciler.commands import screen
@@ -28,23 +30,37 @@ def checkpoint(source: str, target: str, wait_seconds: float = WAIT_SECONDS) -> 
 
     Nothing there to go on from is no error: the program then begins anew.
     """
-    found = _opened(source, make=False)
-    if found is None:
-        screen.say(f"there is no checkpoint at {source}: the program begins anew")
-        return
+    index = os.environ.get(INDEX)
     into = _opened(target, make=True)
     if into is None:
         raise Refused(f"{target} cannot be made; check `checkpoint_path`")
-    if os.environ.get(INDEX, "0") != "0":
-        _wait(found, into, wait_seconds)
-        screen.say("the first node has brought the checkpoint")
+    if index not in {None, "0"}:
+        _wait(*into, source, wait_seconds)
+        screen.say("the first node has brought what there is to go on from")
         return
-    seeded = seed(*found, *into)
+    found = _opened(source, make=False)
+    seeded = seed(*found, *into) if found is not None else Seeded(None)
+    if index is not None:
+        say_seeded(*into, source, seeded.checkpoint)
+    for name, what in seeded.passed_over.items():
+        screen.say(f"{name} is not whole and was passed over: {what}")
     if seeded.checkpoint is None:
         screen.say(f"there is no complete checkpoint at {source}: the program begins anew")
     else:
         copied = f"{seeded.copied_objects} objects, {screen.size(seeded.copied_bytes)}"
         screen.say(f"{seeded.checkpoint} is at {target} ({copied} copied)")
+
+
+def prune(uri: str, keep: int) -> None:
+    """Delete the complete checkpoints below a URI but for the newest so many. Raises Refused and Transient."""
+    found = _opened(uri, make=False)
+    if found is None:
+        raise Refused(f"there is nothing at {uri}; give the folder in which the checkpoints stand")
+    pruned = prune_below(*found, keep)
+    for name, what in pruned.damaged.items():
+        screen.say(f"{name} is not whole and was left: {what}")
+    screen.say(f"kept: {', '.join(pruned.kept) or 'there is no complete checkpoint'}")
+    screen.say(f"removed: {', '.join(pruned.removed) or 'nothing'} ({screen.size(pruned.removed_bytes)})")
 
 
 def dataset(source: str, target: str) -> None:
@@ -59,10 +75,10 @@ def dataset(source: str, target: str) -> None:
     screen.say(f"{source} is in {unquote(into.path)}: {whole}; {screen.size(fetched.fetched_size)} of it fetched now")
 
 
-def _wait(found: tuple[ObjectStore, str], into: tuple[ObjectStore, str], wait_seconds: float) -> None:
+def _wait(into: ObjectStore, prefix: str, source: str, wait_seconds: float) -> None:
     pause = threading.Event()
     for _ in range(max(1, round(wait_seconds / _LOOK_SECONDS))):
-        if is_seeded(*found, *into):
+        if is_said(into, prefix, source):
             return
         pause.wait(_LOOK_SECONDS)
     raise Transient(f"the first node has not brought the checkpoint within {wait_seconds:g} s")

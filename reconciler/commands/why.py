@@ -1,29 +1,35 @@
 """`reconciler why`: all that is known of one job: its phase, each region, the decision, the attempts, its file's problems.
 
 Decides the order of telling. JSON (schema_version 1): `job`, `record` (as schemas/record.schema.json), `placement` (as
-schemas/placement.schema.json, or null), `proposed`, `regions`, `problems`, `newer_file`, `trouble`.
+schemas/placement.schema.json, or null), `proposed`, `regions`, `problems`, `newer_file`, `trouble`, `result` (where it is, as
+the store says: `attempt`, `number`, `region`, `outputs`, `checkpoint`, `succeeded_at`; null also where the store cannot be read).
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from reconciler.adapters.documents import reader
+from reconciler.app import open_store, settings_at
 from reconciler.commands import regions_table, screen
 from reconciler.commands.names import job_in, refused_files, unusable
 from reconciler.commands.regions_table import RegionRow, refused_rows, rows_of
-from reconciler.commands.repository import Look
+from reconciler.commands.repository import MAIN, Look
 from reconciler.commands.status import problem_line
 from reconciler.hub.ledger import RejectedFile
+from reconciler.hub.result_pointer import read_result
 from reconciler.model.attempt import State
 from reconciler.model.names import JobKey, placement_path, proposal_branch
 from reconciler.model.placement import Placement
 from reconciler.model.problem import Invalid
 from reconciler.model.record import JobRecord
+from reconciler.model.result import ResultPointer
 from reconciler.planning.records import run_seconds_used
-from reconciler.ports import EntryKind
+from reconciler.ports import EntryKind, Refused, Transient
 
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 ATTEMPT_HEADERS = ("attempt", "region", "state", "decided", "to grant", "to start", "ran", "exit", "went on from", "why")
 
 
@@ -42,6 +48,8 @@ class Story:
     """Main has another version of its file than the hub has taken in, and no problem of it is known."""
     trouble: str | None
     """Why the hub cannot use the record that stands there, and so decides nothing about the job."""
+    result: ResultPointer | None = None
+    """Where the job's result is, as the store says; None also where whoever asks cannot read the store."""
 
 
 def story_of(look: Look, typed: str) -> Story:
@@ -54,7 +62,16 @@ def story_of(look: Look, typed: str) -> Story:
     problems = tuple(problem for problem in look.ledger.rejected.problems if problem.path in paths)
     proposed = record is not None and record.current is not None and record.current.state is State.PROPOSED
     placement = _placement(look, key, proposal_branch(key) if proposed else look.branches.placements)
-    return Story(key, record, placement, proposed, problems, not problems and _is_newer(look, record), unusable(look).get(key))
+    newer = not problems and _is_newer(look, record)
+    return Story(key, record, placement, proposed, problems, newer, unusable(look).get(key), _result(look, key))
+
+
+def _result(look: Look, key: JobKey) -> ResultPointer | None:
+    try:
+        address = settings_at(look.git, look.heads, MAIN).store
+        return read_result(open_store(address, make=False), key) if address is not None else None
+    except (Invalid, Refused, Transient):  # the ledger is what was asked for, and it was read
+        return None
 
 
 def _placement(look: Look, key: JobKey, branch: str) -> Placement | None:
@@ -90,7 +107,7 @@ def show(story: Story, now: datetime) -> None:
     if record is None:
         screen.say(f"{story.key} was never taken in: its file was refused")
     else:
-        for line in _head(record, now):
+        for line in (*_head(record, now), *_data(record, story.result)):
             screen.say(screen.one_line(line))
         if story.trouble is not None:
             screen.say(screen.one_line(f"  its record cannot be used, and the hub leaves the job alone: {story.trouble}"))
@@ -123,6 +140,22 @@ def _head(record: JobRecord, now: datetime) -> Iterator[str]:
     for condition in record.conditions:
         said = [condition.reason.text if condition.reason is not None else "", condition.message]
         yield f"  {condition.type} is {condition.status} since {screen.clock(condition.since)}: {'; '.join(filter(None, said))}"
+
+
+def _data(record: JobRecord, result: ResultPointer | None) -> Iterator[str]:
+    """What its newest attempt is made from and writes, and where the result is."""
+    last = record.last
+    inputs = last.inputs if last is not None else None
+    if last is not None and inputs is not None:
+        for dataset in inputs.datasets:
+            version = f"version {dataset.version}" if dataset.version else "of which no version is declared"
+            yield f"  reads {dataset.name}, {version}"
+        if inputs.code is not None:
+            known = "" if _COMMIT.fullmatch(inputs.code.ref) else " (what a branch or tag named then is not known)"
+            yield f"  code: {inputs.code.git} at {inputs.code.ref}{known}"
+        yield from (f"  {last.name} writes {uri}" for uri in last.outputs if result is None or last.name != result.attempt)
+    if result is not None:
+        yield f"  result: {', '.join(result.outputs) or 'no outputs'}, of {result.attempt} ({screen.clock(result.succeeded_at)})"
 
 
 def _approvals(record: JobRecord) -> Iterator[str]:
@@ -182,4 +215,5 @@ def as_value(story: Story) -> dict[str, Any]:
         "problems": [problem.model_dump(mode="json") for problem in story.problems],
         "newer_file": story.newer_file,
         "trouble": story.trouble,
+        "result": story.result.model_dump(mode="json") if story.result is not None else None,
     }

@@ -25,6 +25,7 @@ from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
+from reconciler.hub.result_pointer import ResultPointers
 from reconciler.hub.results import Ended, HubOptions, Result
 from reconciler.hub.sources import Documents
 from reconciler.hub.standstill import Standstill
@@ -58,6 +59,7 @@ class Hub:
         self._watch = Watch(store, clock.monotonic)
         self._leadership = Leadership(store, options.holder, options.lease_seconds, clock.monotonic)
         self._granting = Granting(store)
+        self._results = ResultPointers(store)
         self._standstill = Standstill(store, options.holder)
         self._term = self._above = 0
         self._budget = PushBudget(clock.monotonic)
@@ -69,6 +71,7 @@ class Hub:
         self._standing = Standing(clock.monotonic)
         self.board = Board()
         self._ungranted: Mapping[str, str] = {}
+        self._unpointed: tuple[Trouble, ...] = ()
         self._fresh_seconds = 0.0
         self._quiet: tuple[object, float] | None = None
 
@@ -93,6 +96,7 @@ class Hub:
         if term is None:
             self._quiet = self.board.view = None
             self._granting.reset()
+            self._results.forget()
             self._watch.reset()
             self._eyes.forget()
             self._ungranted = {}
@@ -278,6 +282,7 @@ class Hub:
                 troubles[name] = str(error)
         self._granting.forget_ended(frozenset().union(*(what.stopping for what in wanted.values())))
         self._ungranted = troubles
+        self._unpointed = self._results.follow(records)
         return tuple(f"the grants of {name} were not written: {words}" for name, words in troubles.items())
 
     def _grant_as_published(self, seen: GitSeen, term: int) -> tuple[str, ...]:
@@ -290,5 +295,5 @@ class Hub:
         before, index = seen.ledger.hub.troubles, self._memory.index
         strangers = {name: index.strangers(name, present) for name, present in seen.manifests.items()}
         found = lasting(world, self._reports.troubles, strangers)
-        comes_and_goes = [*passing(world, self._ungranted), *self.board.taken.troubles]
+        comes_and_goes = [*passing(world, self._ungranted), *self._unpointed, *self.board.taken.troubles]
         return since([*found, *self._standing.told(comes_and_goes, before)], before, now)

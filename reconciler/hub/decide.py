@@ -8,19 +8,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from reconciler.hub.foreseen import with_foreseen
 from reconciler.hub.index import Index, job_view
 from reconciler.hub.intents import intent_for
 from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import NeverIn, approval_needed, approved_region, review, use_choice
 from reconciler.hub.steady import Steady
 from reconciler.hub.world import Outcome, Unrendered, World
-from reconciler.model.attempt import Attempt, State
+from reconciler.model.attempt import Attempt, State, own_prefix
 from reconciler.model.attempt import Outcome as HowEnded
 from reconciler.model.names import JobKey, attempt_name, manifest_path, proposal_branch, region_branch
 from reconciler.model.placement import DecisionView, Placement
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.planning.decisions import Candidate, Impossible, Place, Wait
+from reconciler.planning.kept import with_inputs
 from reconciler.planning.lifecycle import admit, advance, settle
 from reconciler.planning.observed import NOTHING_SEEN, Seen
 from reconciler.planning.override import never_in
@@ -71,6 +73,9 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
         else:
             record = _waiting(record, decision)
         records[decision.key] = record
+    if world.conditions:
+        memory.index.update(records, policy)
+        records |= with_foreseen(records, world, snapshot_of(world, memory.index), now, MOST_PLACED)
     return Outcome(records, placements, proposals, events_of(world.ledger.records, records))
 
 
@@ -201,6 +206,7 @@ def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> 
     if refused is not None:
         return _waiting(record, Wait(record.key, refused, {})), None, False
     attempt = new_attempt(record, decision.chosen, now, proposed=rule is not None)
+    attempt = with_inputs(attempt, record, world.sources.fleet.datasets)
     after = with_attempt(record, attempt)
     placement = _placement(after, attempt, decision, world.inputs, now)
     if rule is not None:
@@ -213,7 +219,7 @@ def new_attempt(record: JobRecord, chosen: Candidate, now: datetime, *, proposed
     """The next attempt of a job, in the chosen region."""
     number = next_number(record)
     name = attempt_name(record.job_id, record.run_hash, number)
-    base = record.spec.checkpoint_path.rstrip("/") if record.spec.checkpoint_path is not None else None
+    base = record.spec.checkpoint_path
     # An attempt that never started wrote nothing; one that did had the checkpoint before it copied to its own prefix.
     earlier = next((old for old in reversed(record.this_run) if old.started_at is not None and old.checkpoint is not None), None)
     return Attempt(
@@ -227,7 +233,7 @@ def new_attempt(record: JobRecord, chosen: Candidate, now: datetime, *, proposed
         gpu_model=chosen.node_model,
         gpu_products=chosen.gpu_products,
         dataset_uris=chosen.dataset_uris,
-        checkpoint=f"{base}/{name}/" if base is not None else None,
+        checkpoint=own_prefix(base, name) if base is not None else None,
         seeded_from=earlier.checkpoint if earlier is not None and base is not None else None,
         price_usd=chosen.price_usd,
         decided_at=now,

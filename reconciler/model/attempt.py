@@ -10,6 +10,8 @@ from enum import StrEnum
 from pydantic import Field
 
 from reconciler.model.base import Many, Model
+from reconciler.model.fleet import Dataset
+from reconciler.model.job_parts import Code
 from reconciler.model.reasons import Reason
 
 
@@ -104,6 +106,12 @@ def after(state: State, event: Event) -> State:
         raise Illegal(f"{event.value!r} cannot happen in {state.value}") from None
 
 
+def own_prefix(base: str, attempt: str) -> str:
+    """The folder below a URI that one attempt alone writes: no two attempts can overwrite each other there."""
+    scheme, _, path = base.partition("://")
+    return f"{scheme}://{path.rstrip('/')}/{attempt}/"
+
+
 class Needs(Model):
     """What each node (pod) of an attempt requests, read from the rendered pod."""
 
@@ -111,6 +119,15 @@ class Needs(Model):
     cpu_milli: int = Field(default=0, ge=0)
     memory_bytes: int = Field(default=0, ge=0)
     disk_bytes: int = Field(default=0, ge=0)
+
+
+class Inputs(Model):
+    """What an attempt is made from beside its spec and image. The first of a run that may run settles it for those after it."""
+
+    code: Code | None = None
+    """As the spec says it. What a branch or a tag named at that moment is not known here: only a commit says it for ever."""
+    datasets: Many[Dataset] = ()
+    """Registered datasets that it reads, as they were declared then, without their descriptions."""
 
 
 class Attempt(Model):
@@ -129,6 +146,10 @@ class Attempt(Model):
     """How the region's nodes spell the GPU models that will do; empty for any."""
     dataset_uris: Many[str] = ()
     """Where it reads each of the job's datasets."""
+    inputs: Inputs | None = None
+    """None of attempts that were decided before this was noted."""
+    outputs: Many[str] = ()
+    """The prefixes that this attempt alone writes, one for each of the job's outputs, in the spec's order."""
     outcome: Outcome | None = None
     reason: Reason | None = None
     """Why it ended, or is being stopped."""

@@ -63,7 +63,7 @@ class DatasetUse(Model):
     uri: Uri | None = None
     """Where it is, when it is not in the registry, or to check against it."""
     version: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}" + END)] | None = None
-    """The version to read; kept for all attempts."""
+    """The version to read; left out: what the registry says when the run's first attempt may run. Kept for all its attempts."""
     mount_path: MountPath | None = None
     """Where the program finds it; its URI is in DATASET_URI either way."""
     size: Quantity | None = None
@@ -86,7 +86,7 @@ class Output(Model):
     path: MountPath
     """Where the program writes them."""
     uri: Uri
-    """Where they go."""
+    """Where they go: each attempt writes its own folder below it (OUTPUT_URI)."""
 
 
 class Volume(Model):
@@ -140,7 +140,7 @@ class Code(Model):
     git: Annotated[str, StringConstraints(pattern=r"^(https|ssh)://[^\s]{1,1000}" + END)]
     """The repository's URL, without credentials."""
     ref: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,200}" + END)]
-    """A commit, a tag or a branch."""
+    """A commit, a tag or a branch; only a commit says for ever what ran."""
 
 
 class Prepare(Model):

@@ -16,10 +16,11 @@ from reconciler.model.region import Region
 from reconciler.planning.capacity import Pool
 from reconciler.planning.filters import Fit, Refusal, lacking, needs_in, permitted, reachable, suited
 from reconciler.planning.impossible import why_never
+from reconciler.planning.kept import addresses
 from reconciler.planning.scoring import Best, Facts, Terms, best_of, fixed_terms, weights_for
 from reconciler.planning.shapes import Kind
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
-from reconciler.planning.transfer import Move, addresses, moving
+from reconciler.planning.transfer import Move, moving
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ def class_key(job: JobView) -> Hashable:
         spec.communication_mode,
         spec.workload,
         spec.dataset,
+        job.kept,
         spec.allowed_regions,
         spec.denied_regions,
         spec.compliance,
@@ -168,11 +170,11 @@ class Classifier:
         )
 
     def _transfers(self, job: JobView) -> dict[str, Move | Refusal]:
-        key = job.spec.dataset
+        key = (job.spec.dataset, job.kept)
         found = self._moves.get(key)
         if found is None:
             found = self._moves[key] = {
-                name: moving(job.spec, view.region, self._snapshot, self._addresses) for name, view in self._regions
+                name: moving(job.spec, view.region, self._snapshot, self._addresses, job.kept) for name, view in self._regions
             }
         return found
 

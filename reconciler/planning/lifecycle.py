@@ -63,7 +63,8 @@ def advance(record: JobRecord, intent: Intent, seen: Seen, policy: Policy, now: 
     after = _take_in(after, intent, now)
     after = _enforce(after, seen, policy, now)
     away = seen.away if after.current is not None else None
-    after = with_condition(after, "RegionReachable", away.reason if away is not None else None, now)
+    foreseen = next((one.message for one in record.conditions if one.type == "RegionReachable"), "")
+    after = with_condition(after, "RegionReachable", away.reason if away is not None else None, now, foreseen)
     return settle(after, policy, now)
 
 

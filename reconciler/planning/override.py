@@ -5,8 +5,9 @@ from dataclasses import replace
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.planning.capacity import whole_nodes
 from reconciler.planning.filters import Refusal, permitted, suited
+from reconciler.planning.kept import addresses
 from reconciler.planning.snapshot import JobView, Snapshot
-from reconciler.planning.transfer import addresses, moving
+from reconciler.planning.transfer import moving
 
 
 def never_in(job: JobView, region: str, snapshot: Snapshot) -> Reason | None:
@@ -19,7 +20,7 @@ def never_in(job: JobView, region: str, snapshot: Snapshot) -> Reason | None:
     for answer in (
         permitted(job, view, snapshot),
         suited(job, view, nodes) if nodes else None,
-        moving(job.spec, view.region, snapshot, addresses(snapshot.datasets)),
+        moving(job.spec, view.region, snapshot, addresses(snapshot.datasets), job.kept),
     ):
         if isinstance(answer, Refusal) and answer.ever:
             return answer.reason

@@ -56,6 +56,8 @@ class JobView:
     """Expected run time that is left; None where nobody knows."""
     unrendered: tuple[tuple[str, str], ...] = ()
     """(region, words) of regions for which no manifest of it can be made, or whose sync engine refuses it."""
+    kept: tuple[Dataset, ...] = ()
+    """Registered datasets as its run's first attempt read them; empty while none has run."""
 
 
 @dataclass(frozen=True, slots=True)

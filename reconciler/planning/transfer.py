@@ -15,6 +15,7 @@ from reconciler.model.quantity import whole
 from reconciler.model.reasons import Why, because
 from reconciler.model.region import Region
 from reconciler.planning.filters import Refusal
+from reconciler.planning.kept import Addresses, as_kept, find_dataset
 from reconciler.planning.snapshot import Snapshot
 
 GB = 1e9
@@ -50,15 +51,14 @@ class _Leg:
     gbit_per_second: float | None = None
 
 
-Addresses = Mapping[str, Dataset]
-"""Where registered datasets have copies → the dataset."""
+def moving(spec: JobSpec, region: Region, snapshot: Snapshot, known: Addresses, kept: Sequence[Dataset] = ()) -> Move | Refusal:
+    """What bringing the job's data to `region` takes, or why it cannot come. `known`: the addresses of all its datasets.
 
-
-def moving(spec: JobSpec, region: Region, snapshot: Snapshot, known: Addresses) -> Move | Refusal:
-    """What bringing the job's data to `region` takes, or why it cannot come. `known`: the addresses of all its datasets."""
+    `kept`: datasets as the run's first attempt read them.
+    """
     legs: list[_Leg] = []
     for use in spec.datasets:
-        leg = _leg(use, region, snapshot, known)
+        leg = _leg(use, as_kept(use, find_dataset(use, snapshot.datasets, known), kept), region, snapshot)
         if isinstance(leg, Refusal):
             return leg
         legs.append(leg)
@@ -89,8 +89,7 @@ def _sum(amounts: Sequence[N | None], zero: N) -> N | None:
     return total
 
 
-def _leg(use: DatasetUse, region: Region, snapshot: Snapshot, known: Addresses) -> _Leg | Refusal:
-    dataset = find_dataset(use, snapshot.datasets, known)
+def _leg(use: DatasetUse, dataset: Dataset | None, region: Region, snapshot: Snapshot) -> _Leg | Refusal:
     size = declared_bytes(use.size, use.size_gb)
     if dataset is None:
         # Nobody registered it, so nobody knows where it is near: the program reads it by its URI from anywhere.
@@ -144,19 +143,3 @@ def _no_way(dataset: Dataset, region: str, links: Mapping[tuple[str, str], Link]
     if down:
         return f"the link from {down[0]} has no bandwidth"
     return f"the bandwidth of the link from {linked[0]} is not known"
-
-
-def find_dataset(use: DatasetUse, datasets: Mapping[str, Dataset], known: Addresses) -> Dataset | None:
-    """The registered dataset that a job means: by its name, else by the URI of one of its copies."""
-    if use.name is not None and use.name in datasets:
-        return datasets[use.name]
-    return None if use.uri is None else known.get(use.uri.rstrip("/"))
-
-
-def addresses(datasets: Mapping[str, Dataset]) -> Addresses:
-    """Every address of every dataset; of two that share one the first by name."""
-    found: dict[str, Dataset] = {}
-    for _, dataset in sorted(datasets.items()):
-        for uri in (dataset.uri, *(copy.uri for copy in dataset.replicas if copy.uri is not None)):
-            found.setdefault(uri.rstrip("/"), dataset)
-    return found

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from jinja2 import Environment
 
 from reconciler.model import names
-from reconciler.model.region import Profile, StoreAddress
+from reconciler.model.region import LossTimes, Profile, StoreAddress
 from reconciler.rendering import templates
 from reconciler.rendering.branch import SENTINEL_NAMESPACE, sentinel_name
 
@@ -65,6 +65,8 @@ class Bootstrap:
     """The repository is read with a Secret."""
     receiver: bool = False
     """Also what lets a hub announce pushes from outside (Flux)."""
+    loss: LossTimes = field(default_factory=LossTimes)
+    deadman: bool = False
 
 
 def bootstrap_files(wanted: Bootstrap) -> Mapping[str, str]:
@@ -119,6 +121,9 @@ def _values(wanted: Bootstrap) -> dict[str, Any]:
 def _arguments(wanted: Bootstrap) -> list[str]:
     listen = f"0.0.0.0:{_PORT}"  # the kubelet's probes come from outside of the pod
     said = ["agent", wanted.region, "--engine", wanted.engine, "--store", wanted.store.url, "--listen", listen]
+    said += ["--self-fence", str(wanted.loss.self_fence_seconds), "--fence-kill", str(wanted.loss.fence_kill_seconds)]
+    if wanted.deadman:
+        said.append("--deadman")
     if wanted.profile.gpu_resource != Profile().gpu_resource:
         said += ["--gpu-resource", wanted.profile.gpu_resource]
     if wanted.profile.gpu_label != Profile().gpu_label:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.model.attempt import own_prefix
 from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import JsonObject
 from reconciler.model.pods import wants_rdma
@@ -45,6 +46,11 @@ class Rendering:
             raise ValueError(f"{len(self.dataset_uris)} dataset URIs for {len(self.spec.datasets)} datasets")
         if self.seeded_from is not None and self.checkpoint is None:
             raise ValueError("an attempt that is seeded needs a checkpoint prefix of its own")
+
+    @property
+    def output_uris(self) -> tuple[str, ...]:
+        """Where this attempt alone writes each of the job's outputs, in the spec's order: two attempts can overwrite nothing."""
+        return tuple(own_prefix(output.uri, self.attempt) for output in self.spec.outputs)
 
     @property
     def profile(self) -> Profile:

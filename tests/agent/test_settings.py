@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.agent.settings import Settings
+from reconciler.agent.settings import Settings, Times, timed
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,24 @@ def test_refused(wrong: dict[str, Any]) -> None:
 def test_the_defaults_are_those_of_the_protocol() -> None:
     settings = Settings()
     assert (settings.self_fence_seconds, settings.fence_kill_seconds, settings.report_seconds) == (240.0, 30, 10.0)
+
+
+TIMED: dict[str, tuple[tuple[Times, ...], tuple[float, int, float, float, bool]]] = {
+    "nothing said": ((), (240.0, 30, 20.0, 10.0, False)),
+    "a short fence renews and asks in sixths of it": ((Times(30, 5),), (30, 5, 5.0, 5.0, False)),
+    "the shortest": ((Times(15, 1),), (15, 1, 2.5, 2.5, False)),
+    "a long one is renewed as often as any": ((Times(3600, 60),), (3600, 60, 20.0, 10.0, False)),
+    "what is said first counts": ((Times(60), Times(90, 20, deadman=True)), (60, 20, 10.0, 10.0, True)),
+    "no is said as well": ((Times(deadman=False), Times(90, 20, deadman=True)), (90, 20, 15.0, 10.0, False)),
+}
+
+
+@pytest.mark.parametrize(("said", "want"), TIMED.values(), ids=TIMED.keys())
+def test_times(said: tuple[Times, ...], want: tuple[float, int, float, float, bool]) -> None:
+    made = timed(Settings(), *said)
+    found = made.self_fence_seconds, made.fence_kill_seconds, made.renew_seconds, made.request_seconds, made.deadman
+    assert found == want
+
+
+def test_what_is_not_about_times_stays() -> None:
+    assert timed(Settings(look_seconds=7.0), Times(30, 5)).look_seconds == 7.0

@@ -12,6 +12,7 @@ from tests.githttp import GitServer, commit_files, serving
 FILES = {
     "regions/eu.yaml": b"name: eu\nsync_engine: argocd\n",
     "regions/lab.yaml": b"name: lab\nsync_engine: local\n",
+    "policy.yaml": b"{}",
     "reconciler.yaml": b"store: {url: 's3://bucket/hub'}\n",
     "teams/red.yaml": b"name: red\n",
     "jobs/blue/x.yaml": b"{}",
@@ -45,6 +46,29 @@ def test_what_is_said_counts_more_than_main(command: Command, server: GitServer)
     printed = command.done("bootstrap", "eu", "--repo", url(server), *said)
     for words in ("Kustomization", "s3://other/x", "reg.example.com/r:2", 'name: "extra"'):
         assert words in printed
+
+
+TIMES = {
+    "the protocol's": ({}, ["--self-fence", "240", "--fence-kill", "30"]),
+    "the policy's": (
+        {"policy": b"loss: {self_fence_seconds: 600, fence_kill_seconds: 20}\n"},
+        ["--self-fence", "600", "--fence-kill", "20"],
+    ),
+    "the region's own": (
+        {
+            "policy": b"loss: {self_fence_seconds: 600}\n",
+            "eu": b"name: eu\nsync_engine: flux\nloss: {self_fence_seconds: 100}\ndeadman: true\n",
+        },
+        ["--self-fence", "100", "--fence-kill", "30", "--deadman"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changed", "want"), TIMES.values(), ids=TIMES.keys())
+def test_the_agent_is_told_its_times(command: Command, server: GitServer, changed: dict[str, bytes], want: list[str]) -> None:
+    printed = yaml.safe_load_all(command.done("bootstrap", "eu", "--repo", url(server, **changed)))
+    (agent,) = [one for one in printed if one["kind"] == "Deployment"]
+    assert agent["spec"]["template"]["spec"]["containers"][0]["args"][-len(want) :] == want
 
 
 IMAGES = {

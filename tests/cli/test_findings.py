@@ -11,14 +11,15 @@ from reconciler.adapters.kube.doctor import ClusterSeen, Kueue, Right, rights_of
 from reconciler.adapters.kube.engines import Found, Missing
 from reconciler.commands.doctor import wanted
 from reconciler.commands.engine_errors import of_errors
-from reconciler.commands.findings import Finding, Store, of_clocks, of_cluster, of_store
+from reconciler.commands.findings import Finding, Store, of_clocks, of_cluster, of_store, of_times
 from reconciler.commands.findings_argocd import of_argocd, of_project
 from reconciler.commands.findings_engines import anothers
 from reconciler.commands.findings_flux import of_flux
 from reconciler.commands.findings_kueue import of_queues
 from reconciler.commands.images import version_of
+from reconciler.model.grants import Lease
 from reconciler.model.names import PREFIX
-from reconciler.model.region import Region, StoreAddress
+from reconciler.model.region import LossTimes, Region, StoreAddress
 from reconciler.rendering.bootstrap import Bootstrap, Engine, EngineNames, agent_rights, bootstrap_files
 
 REPO = "https://git.example.com/ml/jobs.git"
@@ -254,6 +255,38 @@ CLUSTERS: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize(("changes", "expected"), CLUSTERS.values(), ids=CLUSTERS.keys())
 def test_clusters(changes: dict[str, Any], expected: list[str]) -> None:
     assert codes(of_cluster(seen(**changes), Region(name="eu"), ("blue", "red"), "apply")) == expected
+
+
+LEASE = Lease(region="eu", epoch=3, incarnation="a", renewal=9)
+SHORT = LossTimes(self_fence_seconds=60, fence_kill_seconds=5, grace_seconds=60)
+TIMES: dict[str, tuple[Lease | None, LossTimes, list[str]]] = {
+    "as main says": (LEASE, LossTimes(), []),
+    "no lease yet": (None, SHORT, []),
+    "one that a hub has made": (LEASE.model_copy(update={"incarnation": "", "revoked": True}), SHORT, []),
+    "another fence": (LEASE, SHORT, ["LossTimesDiffer"]),
+    "another grace": (LEASE.model_copy(update={"fence_kill_seconds": 20.0}), LossTimes(), ["LossTimesDiffer"]),
+}
+
+
+@pytest.mark.parametrize(("lease", "loss", "expected"), TIMES.values(), ids=TIMES.keys())
+def test_times(lease: Lease | None, loss: LossTimes, expected: list[str]) -> None:
+    assert codes(of_times(Store("s3://b", lease=lease), seen(), Region(name="eu"), loss, "apply")) == expected
+
+
+@pytest.mark.parametrize("wanted_there", [False, True])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_deadmen(*, wanted_there: bool, is_there: bool) -> None:
+    agent = copy.deepcopy(AGENT)
+    if is_there:
+        agent["spec"]["template"]["spec"]["containers"][0]["args"].append("--deadman")
+    found = list(of_times(Store("s3://b"), seen(agent=agent), Region(name="eu", deadman=wanted_there), LossTimes(), "apply"))
+    assert codes(found) == ([] if wanted_there is is_there else ["DeadmanDiffers"])
+    assert all(one.fix == "apply" for one in found)
+
+
+def test_times_of_an_agent_that_is_not_there() -> None:
+    region = Region(name="eu", deadman=True)
+    assert codes(of_times(Store("s3://b"), seen(agent=Missing("it is not there")), region, LossTimes(), "apply")) == []
 
 
 def named(name: str, **spec: Any) -> Object:

@@ -7,6 +7,7 @@ import pytest
 
 from reconciler.commands import stage
 from reconciler.ports import Refused, Transient
+from tests.agent.stage import layouts
 from tests.cli.world import Command
 
 
@@ -39,6 +40,51 @@ def test_where_there_is_nothing_the_program_begins_anew(command: Command, folder
     (folder / "there").mkdir()
     step(folder / "half/a1", 1, complete=False)
     assert "begins anew" in command.done("stage", "checkpoint", f"file://{folder}/{source}/", f"file://{folder}/ckpt/a2/")
+
+
+def test_one_that_is_cut_short_is_passed_over_and_told(command: Command, folder: Path) -> None:
+    (folder / "ckpt/a1").mkdir(parents=True)
+    for name, body in [*layouts.lightning("epoch=1-step=10.ckpt"), ("epoch=2-step=20.ckpt", layouts.archive()[:-30])]:
+        (folder / "ckpt/a1" / name).write_bytes(body)
+    said = command.done("stage", "checkpoint", f"file://{folder}/ckpt/a1/", f"file://{folder}/ckpt/a2/").splitlines()
+    assert said[0].startswith("epoch=2-step=20.ckpt is not whole and was passed over: epoch=2-step=20.ckpt: the directory")
+    assert said[1].startswith("epoch=1-step=10.ckpt is at ")
+    assert [path.name for path in (folder / "ckpt/a2").iterdir()] == ["epoch=1-step=10.ckpt"]
+
+
+def test_older_checkpoints_are_pruned_and_the_newest_stays(command: Command, folder: Path) -> None:
+    for number in (1, 2, 3):
+        step(folder / "ckpt/a1", number)
+    step(folder / "ckpt/a1", 4, complete=False)
+    said = command.done("stage", "prune", f"file://{folder}/ckpt/a1/", "--keep", "1")
+    assert said == "kept: step-3\nremoved: step-2, step-1 (20 B)\n"
+    left = {path.relative_to(folder / "ckpt/a1").as_posix() for path in (folder / "ckpt/a1").rglob("*") if path.is_file()}
+    assert left == {"step-3/_COMPLETE", "step-3/state.json", "step-4/state.json"}
+
+
+def test_pruning_nothing_is_refused(folder: Path) -> None:
+    with pytest.raises(Refused, match="give the folder in which the checkpoints stand"):
+        stage.prune(f"file://{folder}/no/such/", 1)
+
+
+def test_keeping_none_is_refused(command: Command, folder: Path) -> None:
+    step(folder / "ckpt/a1", 1)
+    ended = command("stage", "prune", f"file://{folder}/ckpt/a1/", "--keep", "0")
+    assert ended.code != 0
+    assert (folder / "ckpt/a1/step-1/_COMPLETE").exists()
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["a checkpoint", "nothing to go on from"])
+def test_the_first_node_of_several_says_that_it_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    if there:
+        step(folder / "ckpt/a1", 3)
+    source, target = f"file://{folder}/ckpt/a1/", f"file://{folder}/ckpt/a2/"
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
+    stage.checkpoint(source, target)
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "7")
+    stage.checkpoint(source, target, wait_seconds=1)
+    with pytest.raises(Transient, match="has not brought"):
+        stage.checkpoint(f"file://{folder}/ckpt/a0/", target, wait_seconds=1)
 
 
 def test_another_node_waits_for_the_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_silence_is_told_step_by_step_and_only_a_revoked_lease_starts_the_job_el
     assert state(local) is RegionState.LOST
     words = local.hub_file().regions["eu"].reason.text
     assert "its lease is revoked, and its jobs start elsewhere" in words, words
-    assert local.condition("RegionReachable") == ("RegionAway", "")
+    assert local.condition("RegionReachable") == ("RegionAway", "it would go to us")
     assert local.attempt() == first
     pass_time(local, 180)
     assert (local.attempt(), lease(local).revoked) == (first, False)

@@ -7,7 +7,8 @@ import pytest
 from reconciler.model.fleet import Dataset, Link
 from reconciler.model.region import Region
 from reconciler.planning.filters import Refusal
-from reconciler.planning.transfer import Move, addresses, moving
+from reconciler.planning.kept import addresses
+from reconciler.planning.transfer import Move, moving
 from tests.builders import make_dataset, make_link, make_snapshot, make_spec
 
 US = Region(name="us")

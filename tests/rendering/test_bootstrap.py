@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from reconciler.model.region import Profile, StoreAddress
+from reconciler.model.region import LossTimes, Profile, StoreAddress
 from reconciler.rendering.bootstrap import Bootstrap, Engine, EngineNames, agent_rights, bootstrap_files
 
 NAMES: dict[Engine, EngineNames] = {"flux": EngineNames("flux-system", "jobs"), "argocd": EngineNames("argocd", "jobs")}
@@ -68,13 +68,19 @@ def test_the_agent_is_told_where_it_is_and_keeps_no_right_that_it_does_not_need(
     pod = objects(wanted())["Deployment", "gpu-reconciler", "agent"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     asked = ["agent", "eu", "--engine", "flux", "--store", "s3://bucket/hub", "--listen", "0.0.0.0:8080"]
-    assert container["args"] == asked
+    assert container["args"] == [*asked, "--self-fence", "240", "--fence-kill", "30"]
     variables = {one["name"]: one["value"] for one in container["env"]}
     assert variables["RECONCILER_STORE_ENDPOINT"] == "https://s3.example.com"
     assert variables["AWS_DEFAULT_REGION"] == "eu-1"
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert "cpu" not in container["resources"]["limits"], "throttling would delay the renewals of the lease"
+
+
+def test_the_agent_is_told_the_regions_times() -> None:
+    found = objects(wanted(loss=LossTimes(self_fence_seconds=60, fence_kill_seconds=5, grace_seconds=60), deadman=True))
+    (container,) = found["Deployment", "gpu-reconciler", "agent"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-5:] == ["--self-fence", "60", "--fence-kill", "5", "--deadman"]
 
 
 def test_flux_creates_once_prunes_and_never_kills() -> None:

@@ -23,7 +23,10 @@ TOLD: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, str | None]]] = 
         {"dataset": ["s3://a/", {"name": "b"}]}, {"dataset_uris": ("s3://near/a/", "file:///b")},
         {"DATASET_URI": "s3://near/a/", "DATASET_URI_1": "s3://near/a/", "DATASET_URI_2": "file:///b"},
     ),
-    "results": ({"outputs": [{"path": "/o", "uri": "s3://r/"}]}, {}, {"OUTPUT_URI": "s3://r/", "OUTPUT_URI_1": "s3://r/"}),
+    "results have a folder of the attempt's own": (
+        {"outputs": [{"path": "/o", "uri": "s3://r/"}, {"path": "/p", "uri": "file:///p"}]}, {"attempt": "a-123456-a2"},
+        {"OUTPUT_URI": "s3://r/a-123456-a2/", "OUTPUT_URI_1": "s3://r/a-123456-a2/", "OUTPUT_URI_2": "file:///p/a-123456-a2/"},
+    ),
     "several nodes find each other": (
         {"nodes": 3}, {"attempt": "a-123456-a1"},
         {"NNODES": "3", "GPUS_PER_NODE": "8", "MASTER_ADDR": "a-123456-a1-0.a-123456-a1.team-a", "MASTER_PORT": "29500", "WORLD_SIZE": None},

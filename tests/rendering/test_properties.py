@@ -76,11 +76,12 @@ def test_what_is_read_back_is_what_was_meant(one: Rendering) -> None:
     assert pod == pod_spec(one)
     assert list(yaml.load_all(manifest, Loader=yaml.CSafeLoader)) == list(found.values())
     main = next(container for container in pod["containers"] if container["name"] == MAIN)
-    _assert_the_specs_own_text(one.spec, main, found)
+    _assert_the_specs_own_text(one, main, found)
     assert render_job(one) == manifest
 
 
-def _assert_the_specs_own_text(spec: JobSpec, main: dict[str, Any], found: dict[str, Any]) -> None:
+def _assert_the_specs_own_text(one: Rendering, main: dict[str, Any], found: dict[str, Any]) -> None:
+    spec = one.spec
     assert main.get("args", []) == list(spec.args)
     if spec.launcher == "none":
         assert main.get("command", []) == list(spec.command)
@@ -90,7 +91,9 @@ def _assert_the_specs_own_text(spec: JobSpec, main: dict[str, Any], found: dict[
         name: value for name, value in spec.env.items() if name not in ours
     }
     for number, output in enumerate(spec.outputs, 1):
-        assert variables[f"OUTPUT_URI_{number}"] == literal(output.uri)
+        told = variables[f"OUTPUT_URI_{number}"]
+        assert told.startswith(literal(output.uri.rstrip("/")))
+        assert told.endswith(f"/{one.attempt}/")
     contents = [file.content for file in spec.files]
     assert list(found.get("ConfigMap", {}).get("data", {}).values()) == contents
     labels = found["Job"]["metadata"]["labels"]

@@ -31,6 +31,7 @@ _RESOURCES: Final = {"limits": None, "requests": None}
 _ENDED: Final = dict.fromkeys(("exitCode", "signal", "reason", "message", "startedAt", "finishedAt"))
 _STATE: Final = {"running": {"startedAt": None}, "waiting": {"reason": None, "message": None}, "terminated": _ENDED}
 _GATES: Final = {"schedulingGates": {"name": None}}
+_TEMPLATE: Final = {"spec": {**_GATES, "terminationGracePeriodSeconds": None}}
 
 _OF_EVERY_POD: Final[Wanted] = {
     "metadata": {
@@ -78,8 +79,8 @@ _WANTED: Final[Mapping[str, Wanted]] = {
     "PriorityClass": {"metadata": {"name": None, "uid": None, "resourceVersion": None}, "value": None},
     "Job": {
         "metadata": {**_OF_A_WORKLOAD, "ownerReferences": _OWNERS},
-        "spec": {"suspend": None, "activeDeadlineSeconds": None, "template": {"spec": _GATES}},
-        "status": {"completionTime": None, "conditions": _TIMED},
+        "spec": {"suspend": None, "activeDeadlineSeconds": None, "template": _TEMPLATE},
+        "status": {"startTime": None, "completionTime": None, "conditions": _TIMED},
     },
     "JobSet": {
         "metadata": _OF_A_WORKLOAD,

@@ -56,17 +56,17 @@ def test_what_is_said_of_an_attempt_is_the_same(case: test_workloads.Case) -> No
     assert report_attempt(thin, is_left_over=False) == report_attempt(seen, is_left_over=False)
 
 
-def course(*, thin: bool) -> tuple[Mapping[str, Any], list[str]]:
+def course(*, thin: bool, **settings: Any) -> tuple[Mapping[str, Any], list[str]]:
     """A region's life: what its last report says, and all that its agent has asked of the cluster."""
-    region = Region()
+    region = Region(**settings)
     read = region.wire.read
     if thin:
         region.wire.read = lambda: slimmed(read())  # type: ignore[method-assign]
     region.turn()
-    jobs = {"gang-a1": job_of("gang-a1", size=3, says=runs(600)), "short-a1": job_of("short-a1", says=runs(5, code=3))}
+    jobs = {"gang-a1": job_of("gang-a1", size=3, grace=100, says=runs(600)), "short-a1": job_of("short-a1", says=runs(5, code=3))}
     region.render(*jobs.values(), job_of("waits-a1"), job_of("gone-a1", says=runs(600, stop=20)))
     region.grant("gang-a1", "short-a1", "gone-a1")
-    region.advance(20)
+    region.advance(200)
     region.grant("gang-a1", "short-a1")
     region.advance(10)
     region.patch(jobs["gang-a1"], {"spec": {"suspend": True}})
@@ -74,8 +74,11 @@ def course(*, thin: bool) -> tuple[Mapping[str, Any], list[str]]:
     return region.report().model_dump(exclude={"sent_at", "incarnation", "summary"}), region.wire.requests
 
 
-def test_a_regions_course_is_the_same() -> None:
-    assert course(thin=True) == course(thin=False)
+@pytest.mark.parametrize("deadman", [False, True])
+def test_a_regions_course_is_the_same(*, deadman: bool) -> None:
+    found = course(thin=True, deadman=deadman)
+    assert found == course(thin=False, deadman=deadman)
+    assert (found[1].count("patch Job") > 6) is deadman, "where Kubernetes ends what runs, that is put off"
 
 
 DOUBTFUL = {

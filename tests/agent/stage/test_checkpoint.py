@@ -1,5 +1,6 @@
 """Seeding a checkpoint: which one is chosen, in what order it is copied, and what is left when the worker dies."""
 
+import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.adapters.file_store import FileStore
-from reconciler.agent.stage.checkpoint import Seeded, is_seeded, newest_complete, seed
+from reconciler.agent.stage.checkpoints.newest import newest_complete
+from reconciler.agent.stage.checkpoints.seeding import Seeded, is_missing, seed
 from reconciler.ports import ObjectStore, Stored, Transient
 from tests.agent.stores import FailingStore
 
@@ -23,7 +25,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
 
 def write(store: ObjectStore, prefix: str, *names: str, body: bytes = b"x") -> None:
     for name in names:
-        store.put(f"{prefix}/{name}", name.encode() + body, expect=None)
+        marks = name.endswith("/.metadata")
+        store.put(f"{prefix}/{name}", pickle.dumps(["nothing"]) if marks else name.encode() + body, expect=None)
+
+
+def is_seeded(store: ObjectStore, target: ObjectStore) -> bool:
+    newest = newest_complete(store, OLD)
+    return newest is None or not is_missing(newest, target, NEW)
 
 
 def names(store: ObjectStore, prefix: str) -> list[str]:
@@ -61,7 +69,7 @@ def test_which_is_chosen(case: Case) -> None:
     store = FailingStore()
     write(store, OLD, *case.there)
     found = newest_complete(store, OLD)
-    assert (found.folder if found else None) == case.want
+    assert (found.name if found else None) == case.want
     assert seed(store, OLD, store, NEW).checkpoint == case.want
 
 
@@ -93,9 +101,9 @@ def test_nothing_to_copy_is_fine(store: ObjectStore) -> None:
 
 def test_a_second_time_there_is_nothing_to_do(store: ObjectStore) -> None:
     write(store, OLD, "step-20/a", "step-20/_COMPLETE")
-    assert not is_seeded(store, OLD, store, NEW)
+    assert not is_seeded(store, store)
     seed(store, OLD, store, NEW)
-    assert is_seeded(store, OLD, store, NEW)
+    assert is_seeded(store, store)
     assert seed(store, OLD, store, NEW) == Seeded("step-20")
 
 
@@ -113,7 +121,7 @@ def test_an_older_one_in_the_target_stays_beside_the_newer(store: ObjectStore) -
     assert seed(store, OLD, store, NEW).checkpoint == "step-20"
     found = newest_complete(store, NEW)
     assert found is not None
-    assert found.folder == "step-20"
+    assert found.name == "step-20"
     assert "step-9/_COMPLETE" in names(store, NEW)
 
 
@@ -184,7 +192,7 @@ def test_stopped_at_any_instant_it_is_complete_nowhere_and_goes_on(number: int, 
         seed(source, OLD, target, NEW)
     found = newest_complete(target, NEW)
     if found is not None:
-        assert {"a", "b", "c"} <= found.objects.keys()
+        assert {"step-20/a", "step-20/b", "step-20/c"} <= found.objects.keys()
     target.die_at = -1
     there = len(names(target, NEW))
     assert seed(source, OLD, target, NEW).copied_objects == 5 - there
@@ -207,7 +215,7 @@ def test_a_checkpoint_that_is_deleted_while_it_is_copied_gives_way_to_the_next()
     assert seed(source, OLD, target, NEW).checkpoint == "step-40"
     found = newest_complete(target, NEW)
     assert found is not None
-    assert found.folder == "step-40"
+    assert found.name == "step-40"
 
 
 def test_a_source_that_never_holds_still_is_said_to_do_so() -> None:
@@ -237,7 +245,7 @@ def test_several_at_once_copy_the_same() -> None:
     source, target = FailingStore(), Crowd()
     write(source, OLD, "step-20/a", "step-20/_COMPLETE")
     seed(source, OLD, target, NEW)
-    assert is_seeded(source, OLD, target, NEW)
+    assert is_seeded(source, target)
 
 
 def test_somebody_else_who_writes_something_else_is_an_error() -> None:
@@ -260,7 +268,7 @@ def test_a_whole_bucket_may_be_the_prefix() -> None:
     store.put("step-3/_COMPLETE", b"", expect=None)
     found = newest_complete(store, "")
     assert found is not None
-    assert found.folder == "step-3"
+    assert found.name == "step-3"
 
 
 folders = st.sampled_from(["step-1", "step-2", "step-10", "best", "half"])
@@ -280,14 +288,14 @@ def test_whatever_is_there_the_target_ends_with_one_at_least_as_new(
     before = dict(target.objects)
     seeded = seed(source, OLD, target, NEW)
     found = newest_complete(target, NEW)
-    assert (found.folder if found else None) == seeded.checkpoint
+    assert (found.name if found else None) == seeded.checkpoint
     if newest is not None:
         assert found is not None
         assert found.age >= newest.age
     for key in complete_before:
-        if newest is None or not key.startswith(f"{NEW}/{newest.folder}/"):
+        if newest is None or not key.startswith(f"{NEW}/{newest.name}/"):
             assert target.objects[key] == before[key]
-    assert is_seeded(source, OLD, target, NEW)
+    assert is_seeded(source, target)
 
 
 def _is_complete(store: FailingStore, key: str) -> bool:
