@@ -1,6 +1,6 @@
 """A region's agent with the times of these tests: `python -m tests.e2e.faults.agent agent REGION --engine E --kubeconfig F --store S`.
 
-The same as `reconciler agent`, but for how often it reports and renews, which the command has no options for.
+The same as `reconciler agent --self-fence … --fence-kill …`, but for how often it reports, which the command has no option for.
 """
 
 import argparse
@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reconciler.agent.settings import Settings
 from reconciler.app import set_up_log
 from reconciler.app_cluster import ClusterOptions, ClusterRegion
 from tests.e2e.faults.times import TIMES
@@ -24,9 +23,10 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--store", required=True)
     parser.add_argument("--look", type=float, required=True)
+    parser.add_argument("--deadman", action="store_true")
     asked = parser.parse_args(words)
     set_up_log()
-    settings = Settings(look_seconds=asked.look, **TIMES.agent)
+    settings = TIMES.agent(asked.look, deadman=asked.deadman)
     found = ClusterRegion(ClusterOptions(asked.region, asked.engine, asked.store, asked.kubeconfig, None, settings))
     signal.signal(signal.SIGTERM, lambda *_: found.stop())
     found.run()

@@ -7,7 +7,7 @@ import pytest
 
 from reconciler.model.region_state import RegionState
 from tests.e2e.faults.times import TIMES
-from tests.e2e.faults.world import World
+from tests.e2e.faults.world import DEADMAN, World, end_of
 from tests.e2e.fleet.up import RegionUp
 from tests.waiting import until
 
@@ -47,3 +47,25 @@ def test_a_replica_goes_on_for_one_that_is_frozen_longer_than_its_fence_and_for_
     until(lambda: holder(region) not in ("", after), LEAD_SECONDS, 0.5)
     world.until_state(REGION, RegionState.READY)
     assert world.finish("two-replicas") == [run]
+
+
+@pytest.mark.parametrize("how", ["frozen", "killed"])
+def test_without_another_replica_kubernetes_ends_the_job_and_it_goes_on_elsewhere(world: World, how: str) -> None:
+    job, agent, epoch = f"deadman-{how}", world.fleet.regions[DEADMAN].agent, world.lease(DEADMAN).epoch
+    first, gone = world.trained_anywhere(job, DEADMAN, *world.others(DEADMAN)), world.fleet.witness.now()
+    if how == "frozen":
+        agent.freeze(on=True)
+    else:
+        agent.stop(signal.SIGKILL)
+    ended = end_of(first, TIMES.failover)
+    second = world.until_trains(job, number=2, within_seconds=TIMES.failover)
+    revoked = world.runs.revoked(DEADMAN)[-1]
+    world.story(f"the agent of {DEADMAN} {how}", gone, ended=ended, revoked=revoked.at, elsewhere=second.began)
+    assert second.region != DEADMAN
+    if how == "frozen":
+        agent.freeze(on=False)
+    else:
+        agent.start()
+    until(lambda: (lease := world.lease(DEADMAN)).epoch == epoch + 1 and not lease.revoked, TIMES.failover, 0.2)
+    world.until_state(DEADMAN, RegionState.READY)
+    assert world.finish(job) == [first, second]

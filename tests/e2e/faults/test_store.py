@@ -15,13 +15,14 @@ def test_for_less_than_the_fence_nothing_stops(world: World) -> None:
         world.passes(TIMES.loss.self_fence_seconds / 2)
     finally:
         world.fleet.store.start()
-    world.passes(TIMES.renew + TIMES.request)
+    world.passes(TIMES.loss.self_fence_seconds / 3)
     for run in runs:
         assert world.finish(run.job) == [run]
 
 
-def test_for_longer_everything_stops_once_and_goes_on_where_it_was(world: World) -> None:
-    first = [world.trained_anywhere(f"long-down-{region}", region, *world.others(region)) for region in REGIONS]
+def test_for_longer_everything_stops_once_and_goes_on_from_its_checkpoint(world: World) -> None:
+    pinned = world.trained_anywhere("long-down", REGIONS[0])
+    first = [pinned, world.trained_anywhere("long-down-anywhere", REGIONS[1], *world.others(REGIONS[1]))]
     epochs = {region: world.lease(region).epoch for region in world.fleet.regions}
     down = world.fleet.witness.now()
     world.fleet.store.stop()
@@ -32,7 +33,8 @@ def test_for_longer_everything_stops_once_and_goes_on_where_it_was(world: World)
         assert moved == []
     finally:
         world.fleet.store.start()
-    second = [world.until_trains(run.job, run.region, number=2, within_seconds=TIMES.failover) for run in first]
+    second = [world.until_trains(run.job, number=2, within_seconds=TIMES.failover) for run in first]
+    assert second[0].region == pinned.region
     world.story("the store down", down, stopped=max(ends), on_again=max(run.began for run in second))
     assert {region: world.lease(region).epoch for region in world.fleet.regions} == epochs, "nobody was given up"
     for one, other in zip(first, second, strict=True):

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from reconciler.agent.settings import Settings, timed
+from reconciler.agent.settings import Times as AgentTimes
 from reconciler.model.region import LossTimes
 
 
@@ -16,24 +18,17 @@ class Times:
 
     loss: LossTimes
     report: float
-    renew: float
-    request: float
+    """Between two reports of an agent; how often it renews follows from its fence."""
 
     @property
     def region(self) -> dict[str, Any]:
         """As a region's file says it."""
         return self.loss.model_dump()
 
-    @property
-    def agent(self) -> dict[str, Any]:
-        """As its agent goes by them."""
-        return {
-            "report_seconds": self.report,
-            "renew_seconds": self.renew,
-            "request_seconds": self.request,
-            "self_fence_seconds": float(self.loss.self_fence_seconds),
-            "fence_kill_seconds": self.loss.fence_kill_seconds,
-        }
+    def agent(self, look: float, *, deadman: bool) -> Settings:
+        """What its agent goes by."""
+        fence, kill = self.loss.self_fence_seconds, self.loss.fence_kill_seconds
+        return timed(Settings(look_seconds=look, report_seconds=self.report), AgentTimes(fence, kill, deadman))
 
     @property
     def failover(self) -> float:
@@ -42,12 +37,9 @@ class Times:
 
 
 SCALED = Times(
-    LossTimes(unknown_seconds=5, grace_seconds=15, self_fence_seconds=30, fence_kill_seconds=5, margin_seconds=10),
-    report=1.5,
-    renew=4.0,
-    request=7.5,
+    LossTimes(unknown_seconds=5, grace_seconds=15, self_fence_seconds=30, fence_kill_seconds=5, margin_seconds=10), report=1.5
 )
-REAL = Times(LossTimes(), report=10.0, renew=20.0, request=10.0)
+REAL = Times(LossTimes(), report=10.0)
 TIMES = REAL if os.environ.get("FAULTS_TIMES") == "real" else SCALED
 HUB_LEASE = 15.0
 """How long a hub that was killed is taken to lead."""

@@ -24,6 +24,8 @@ from tests.e2e.fleet.up import ENGINES, Fleet, Layout, fleet_up
 from tests.waiting import until
 
 TEAM = "language"
+DEADMAN = "eu-west"
+"""The region in which Kubernetes ends what its agent no longer answers for."""
 START = 90.0
 """At most so many seconds from a push to a program that runs, on a busy machine."""
 
@@ -109,20 +111,22 @@ class World:
         text = training(job, self._checkpoints, allowed_regions=list(regions), **fields)
         self.fleet.person.push({f"jobs/{TEAM}/{job}.yaml": text}, f"{job} may run in {', '.join(regions)}")
 
-    def until_trains(self, job: str, region: str, number: int = 1, within_seconds: float = START) -> Run:
-        """Wait until the job's program runs there, in its nth attempt that ran, and has told of steps; that run."""
+    def until_trains(self, job: str, region: str | None = None, number: int = 1, within_seconds: float = START) -> Run:
+        """Wait until the job's program runs (there), in its nth attempt that ran, and has told of steps; that run."""
 
         def found() -> Run | None:
             if len(self.runs.attempts(job)) != number:
                 return None
-            running = [run for run in self.runs.running(job) if run.region == region]
+            running = [run for run in self.runs.running(job) if region in (None, run.region)]
             curve = self.curve(running[0]) if running else None
             return running[0] if curve is not None and len(curve.losses) > 3 else None
 
         try:
             return until(found, within_seconds, 0.2)
         except AssertionError as error:
-            raise AssertionError(f"{job} does not run in {region} as number {number}; {self.told(job)}") from error
+            raise AssertionError(
+                f"{job} does not run in {region or 'any region'} as number {number}; {self.told(job)}"
+            ) from error
 
     def told(self, job: str) -> str:
         """What is known of a job and of the regions, for whoever reads a failed test."""
@@ -222,7 +226,8 @@ def world_up(folder: Path, regions: Sequence[str] = tuple(ENGINES)) -> Iterator[
     """All of it, up."""
     wires = Wires()
     wires.start()
-    layout = Layout(wires.way, {"loss": TIMES.region}, "tests.e2e.faults.agent", examples=False)
+    fields = {name: {"loss": TIMES.region, "deadman": name == DEADMAN} for name in regions}
+    layout = Layout(wires.way, fields, "tests.e2e.faults.agent", {DEADMAN: ["--deadman"]}, examples=False)
     try:
         with fleet_up(folder, layout) as fleet, recording(folder, regions, fleet.store.folder / "hub/fleet/regions") as runs:
             (folder / "stores/checkpoints").mkdir(parents=True, exist_ok=True)

@@ -49,10 +49,11 @@ class Layout:
     """How a fleet differs from the plain one: the ways between its parts, what its regions' files say, how its agents are run."""
 
     way: Way = lambda _who, port: port
-    region_fields: Mapping[str, Any] = field(default_factory=dict)
-    """Of every region's file."""
+    region_fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Region → what its file says besides."""
     agent_module: str = "reconciler.cli"
-    agent_flags: Sequence[str] = AGENT_FLAGS
+    agent_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Region → options of its agent besides the usual ones."""
     examples: bool = True
     """Whether it begins with the example's jobs."""
 
@@ -193,7 +194,7 @@ def write_repository(folder: Path, root: Path, store: S3Server, layout: Layout) 
     """The example, with each region's engine and the store of this fleet. The changes are not committed."""
     make_repository(folder, root)
     for name, engine in ENGINES.items():
-        _edit(folder / "regions" / f"{name}.yaml", {"sync_engine": engine, **layout.region_fields})
+        _edit(folder / "regions" / f"{name}.yaml", {"sync_engine": engine, **layout.region_fields.get(name, {})})
     if not layout.examples:
         shutil.rmtree(folder / "jobs")
     endpoint = layout.by("hub-store", f"{store.endpoint}/").rstrip("/")
@@ -234,6 +235,7 @@ def region_up(fleet_folder: Path, name: str, remote: Remote, store: S3Server, la
             *layout.agent_flags,
         ]
         access = store.environment_by(layout.way(f"{name}-store", store.port))
+        command += layout.agent_flags.get(name, ())
         replicas = [
             Program(f"{which}-{name}", command, fleet_folder / "logs", access, layout.agent_module)
             for which in ("agent", "standby")
