@@ -223,28 +223,23 @@ def region_up(fleet_folder: Path, name: str, remote: Remote, store: S3Server, la
         documents = [each for each in yaml.safe_load_all(printed) if each and each["kind"] != "Deployment"]
         plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
         kubeconfig = token_kubeconfig(plane)
-        command = [
-            "agent",
-            name,
-            "--engine",
-            engine,
-            "--kubeconfig",
-            str(kubeconfig),
-            "--store",
-            "s3://hub/fleet",
-            *layout.agent_flags,
-        ]
-        access = store.environment_by(layout.way(f"{name}-store", store.port))
-        command += layout.agent_flags.get(name, ())
-        replicas = [
-            Program(f"{which}-{name}", command, fleet_folder / "logs", access, layout.agent_module)
-            for which in ("agent", "standby")
-        ]
+        agent, standby = _replicas(fleet_folder, name, kubeconfig, store, layout)
         try:
-            yield RegionUp(name, engine, plane, nodes, *replicas, running.processes)
+            yield RegionUp(name, engine, plane, nodes, agent, standby, running.processes)
         finally:
-            for replica in replicas:
+            for replica in (agent, standby):
                 replica.stop()
+
+
+def _replicas(folder: Path, name: str, kubeconfig: Path, store: S3Server, layout: Layout) -> tuple[Program, Program]:
+    """Both replicas of a region's agent; neither is started."""
+    place = ["--engine", ENGINES[name], "--kubeconfig", str(kubeconfig), "--store", "s3://hub/fleet"]
+    command = ["agent", name, *place, *AGENT_FLAGS, *layout.agent_flags.get(name, ())]
+    access = store.environment_by(layout.way(f"{name}-store", store.port))
+    one, other = (
+        Program(f"{which}-{name}", command, folder / "logs", access, layout.agent_module) for which in ("agent", "standby")
+    )
+    return one, other
 
 
 def _bootstrap(region_name: str, repo: str, home: Path) -> str:
