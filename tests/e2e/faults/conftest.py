@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.faults.world import World, world_up
+from tests.e2e.faults.world import STORIES, World, world_up
 
 collect_ignore_glob = [] if os.environ.get("E2E") else ["test_*.py"]
 
@@ -25,3 +25,9 @@ def world(running_world: World) -> Iterator[World]:
     yield running_world
     running_world.wires.mend()
     running_world.check()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How long failovers took."""
+    for words in STORIES:
+        terminalreporter.write_line(words)

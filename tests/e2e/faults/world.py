@@ -5,7 +5,6 @@ cut, and within milliseconds.
 """
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,8 @@ from tests.waiting import until
 TEAM = "language"
 DEADMAN = "eu-west"
 """The region in which Kubernetes ends what its agent no longer answers for."""
+STORIES: list[str] = []
+"""How long what took, told at the end of all tests."""
 START = 90.0
 """At most so many seconds from a push to a program that runs, on a busy machine."""
 
@@ -197,9 +198,9 @@ class World:
         until(lambda: (meanwhile(), self.fleet.witness.now() > deadline)[1], seconds + 60.0, 0.2)
 
     def story(self, title: str, begin: float, **moments: float) -> None:
-        """Print when what happened, in seconds from a moment: how long a failover takes is worth knowing, and asserted nowhere."""
+        """Note when what happened, in seconds from a moment: how long a failover takes is worth knowing, and asserted nowhere."""
         words = ", ".join(f"{name.replace('_', ' ')} {at - begin:.1f} s" for name, at in moments.items())
-        print(f"\n{title}: {words}", file=sys.__stdout__ or sys.stdout)
+        STORIES.append(f"{title}: {words}")
 
     def until_well(self, within_seconds: float = TIMES.failover) -> None:
         """Everything runs, and every region is heard of."""
