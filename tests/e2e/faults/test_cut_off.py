@@ -70,7 +70,9 @@ def replayed(world: World, region: str, commit: str, old: str) -> None:
 @pytest.mark.parametrize(("region", "how"), [("eu-west", Cut.REFUSED), ("ap-south", Cut.SILENT)], ids=["refused", "silent"])
 def test_for_long_its_jobs_end_by_the_fence_and_go_on_elsewhere(world: World, region: str, how: Cut) -> None:
     job, others = f"long-{region}", world.others(region)
-    first = world.trained_anywhere(job, region, *others)
+    # Told to end, it goes on for longer than the fence waits.
+    grace = TIMES.loss.fence_kill_seconds * 3
+    first = world.trained_anywhere(job, region, *others, stubborn=True, grace_seconds=grace)
     commit, epoch, revoked = world.branch(f"region/{region}"), world.lease(region).epoch, len(world.runs.revoked(region))
     cut = world.fleet.witness.now()
     with world.wires.cut_off(world.ways(region), how):

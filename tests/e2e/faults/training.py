@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.faults.times import TIMES
 from tests.e2e.person import job_text
 
 EVERY = 3
@@ -22,7 +23,7 @@ def trained(step: int, weight: float) -> tuple[float, float]:
 
 
 _PROGRAM = """\
-import json, os, time
+import json, os, signal, time
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -50,6 +51,7 @@ def save(step, weight):
     (folder / 'state.json').write_text(json.dumps({'step': step, 'weight': weight}))
     (folder / '_COMPLETE').touch()
 
+@SIGNALS@
 step, weight = load()
 while not ENOUGH.exists():
     time.sleep(@SECONDS@)
@@ -62,11 +64,20 @@ print('done')
 """
 
 
-def training(job: str, checkpoints: Path, **fields: Any) -> str:
-    """The file of such a job. It goes on until a file `enough` stands beside the folders of its attempts."""
+def training(job: str, checkpoints: Path, *, stubborn: bool = False, **fields: Any) -> str:
+    """The file of such a job. It goes on until a file `enough` stands beside the folders of its attempts.
+
+    `stubborn`: told to end, it goes on until it is killed.
+    """
     program = _PROGRAM.replace("@TRAINED@", inspect.getsource(trained))
     program = program.replace("@SECONDS@", str(STEP_SECONDS)).replace("@EVERY@", str(EVERY))
-    more = {"checkpoint_path": f"file://{checkpoints}/{job}/", "max_runtime_seconds": 3600, "grace_seconds": 5, **fields}
+    program = program.replace("@SIGNALS@", "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if stubborn else "")
+    more = {
+        "checkpoint_path": f"file://{checkpoints}/{job}/",
+        "max_runtime_seconds": 7200,
+        "grace_seconds": TIMES.loss.fence_kill_seconds,
+        **fields,
+    }
     return job_text(job, program, **more)
 
 

@@ -137,12 +137,12 @@ class World:
         regions = {name: one.reason.text for name, one in self.hub_file().regions.items()}
         return f"attempts {attempts}; {why}; regions {regions}; runs {self.runs.of(job)}"
 
-    def trained_anywhere(self, job: str, *regions: str, within_seconds: float = START, fields: Any = None) -> Run:
+    def trained_anywhere(self, job: str, *regions: str, **fields: Any) -> Run:
         """Push it and wait until it trains in the first of the regions, whatever the others offer; then let it run in all of them."""
-        self.train(job, regions[0], **(fields or {}))
-        run = self.until_trains(job, regions[0], within_seconds=within_seconds)
+        self.train(job, regions[0], **fields)
+        run = self.until_trains(job, regions[0])
         if len(regions) > 1:
-            self.train(job, *regions, **(fields or {}))
+            self.train(job, *regions, **fields)
             until(lambda: (found := self.found(job)) is not None and found.spec.allowed_regions == regions, START, 0.1)
         return run
 
