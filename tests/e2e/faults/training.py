@@ -74,7 +74,7 @@ def training(job: str, checkpoints: Path, *, stubborn: bool = False, **fields: A
     program = program.replace("@SIGNALS@", "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if stubborn else "")
     more = {
         "checkpoint_path": f"file://{checkpoints}/{job}/",
-        "max_runtime_seconds": 7200,
+        "max_runtime_seconds": 3600,
         "grace_seconds": TIMES.loss.fence_kill_seconds,
         **fields,
     }
