@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 import typer
 
 from reconciler.cli_cluster import agent, bootstrap, doctor
-from reconciler.cli_options import AsJson, Repo, Store
+from reconciler.cli_edits import cancel, confirm, cordon, drain, forget, lost, release, rerun, uncordon
+from reconciler.cli_options import AsJson, Job, Repo, Store
 from reconciler.commands import ends
 
 app = typer.Typer(
@@ -26,7 +27,6 @@ app = typer.Typer(
 stage_app = typer.Typer(help="Bring data before a program starts; run inside pods.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(stage_app, name="stage")
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="team/job_id, or the job_id where one team has it.")]
 AnyJob = Annotated[str | None, typer.Argument(metavar="[JOB]", help="team/job_id, or the job_id where one team has it.")]
 
 
@@ -136,34 +136,8 @@ def submit(
     run(chosen(repo), file, team, wait=wait)
 
 
-@app.command()
-def cancel(job: Job, repo: Repo = None) -> None:
-    """Remove a job's file from main; what runs is stopped."""
-    from reconciler.commands.cancel import cancel as run
-    from reconciler.commands.repository import chosen
-
-    run(chosen(repo), job)
-
-
-@app.command()
-def rerun(job: Job, repo: Repo = None) -> None:
-    """Run a job again that has ended."""
-    from reconciler.commands.repository import chosen
-    from reconciler.commands.rerun import rerun as run
-
-    run(chosen(repo), job)
-
-
-@app.command()
-def confirm(
-    sha: Annotated[str, typer.Argument(metavar="SHA", help="The commit of main, as `reconciler status` shows it.")],
-    repo: Repo = None,
-) -> None:
-    """Confirm a change of main that looks like an accident."""
-    from reconciler.commands.confirm import confirm as run
-    from reconciler.commands.repository import chosen
-
-    run(chosen(repo), sha)
+for verb in (cancel, rerun, release, confirm, cordon, uncordon, drain, lost, forget):
+    app.command()(verb)
 
 
 @app.command()

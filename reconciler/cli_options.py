@@ -54,3 +54,4 @@ GpuLabel = Annotated[str, typer.Option("--gpu-label", metavar="KEY", help="The n
 Pullable = Annotated[
     list[str] | None, typer.Option("--image", metavar="PATTERN", help="Images that can be pulled on this machine; else all.")
 ]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="team/job_id, or the job_id where one team has it.")]

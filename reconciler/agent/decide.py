@@ -120,14 +120,19 @@ def decide(attempts: Sequence[Seen], record: Record, grants: Grants | None, righ
     return Decision(after, actions, tuple(notes))
 
 
+def _is_granted(seen: Seen, grants: Grants | None, right: Right) -> bool:
+    if seen.grant is None or grants is None or right.stop_all:
+        return False
+    return grants.epoch == right.epoch == seen.grant.epoch
+
+
 def _turn(action: Action) -> int:
     """What was released first is let run first, and what runs is kept running before anything new is released."""
     return 0 if isinstance(action, LiftGate) else 1 if isinstance(action, PatchDeadline) else 2
 
 
 def _steps(seen: Seen, grants: Grants | None, right: Right, *, room: bool) -> _Steps:
-    granted = seen.grant is not None and grants is not None and grants.epoch == right.epoch and not right.stop_all
-    if not granted:
+    if not _is_granted(seen, grants, right):
         if grants is None and not right.stop_all:
             return _Steps()
         return _Steps(stops=stop(seen, right.kill_seconds if right.stop_all else None))

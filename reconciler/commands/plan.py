@@ -56,7 +56,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Live:
+class Live:
     """Reports that could be had, how old they are by their regions' own clocks, and why others could not."""
 
     seen: Mapping[str, RegionSeen]
@@ -73,7 +73,7 @@ def plan_of(folder: Path, repo: str | None, store: str | None, job: str | None) 
     seen, ledger_words, git = _ledger(top, repo)
     sources = _sources(tree, seen, git)
     now = SystemClock().now()
-    live = _reports(sources.fleet.settings, store, frozenset(sources.fleet.regions), now)
+    live = reports_of(sources.fleet.settings, store, frozenset(sources.fleet.regions), now)
     ledger, placements = (seen.ledger, seen.placements) if seen is not None else (NO_LEDGER, {})
     answer = what_if(imagined_world(sources, ledger, live.seen, live.ages, placements, now), now)
     regions = {name: _words(name, live) for name in sorted(sources.fleet.regions)}
@@ -114,25 +114,26 @@ def _sources(tree: WorkTree, seen: GitSeen | None, git: GitRepository | None) ->
     return read_sources(tree.entries, read, size, in_force, ParseCache(), reader)
 
 
-def _reports(settings: Settings, url: str | None, regions: frozenset[str], now: datetime) -> _Live:
+def reports_of(settings: Settings, url: str | None, regions: frozenset[str], now: datetime) -> Live:
+    """The regions' reports. Raises Refused and Transient where a store is named and cannot be read."""
     address = store_address(url, settings)
     if address is None:
-        return _Live({}, {}, "no store is named")
+        return Live({}, {}, "no store is named")
     try:
         reports = Reports(open_store(address, make=False), SystemClock().monotonic)
         reports.look(regions)
     except (Refused, Transient) as error:
         if url is not None:
             raise
-        return _Live({}, {}, in_two(error)[0])
+        return Live({}, {}, in_two(error)[0])
     seen = {name: reports.seen[name] for name in regions & reports.seen.keys()}
     # One look cannot see a report rise, so its age here is by its region's clock; the hub counts by its own.
     ages = {name: max(0.0, (now - one.summary.last_heartbeat).total_seconds()) for name, one in seen.items()}
     troubles = "; ".join(f"{name}: {words}" for name, words in sorted(reports.troubles.items()))
-    return _Live(seen, ages, troubles or f"no report in {address.url}")
+    return Live(seen, ages, troubles or f"no report in {address.url}")
 
 
-def _words(region: str, live: _Live) -> str:
+def _words(region: str, live: Live) -> str:
     if region in live.seen:
         return f"live, reported {screen.length(live.ages[region])} ago"
     return f"{DECLARED} ({live.missing})"

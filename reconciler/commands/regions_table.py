@@ -21,6 +21,7 @@ _NOT_NOW: Final = frozenset(
     code_of(why)
     for why in (
         Why.CORDONED,
+        Why.DRAINING,
         Why.NO_REPORT,
         Why.REPORT_STALE,
         Why.NOT_ENOUGH_FREE,

@@ -3,10 +3,11 @@
 Decides what a row says; the ledger is the hub's word. JSON (schema_version 1): `main`, `status` (commits), `jobs` (each with
 `job`, `team`, `job_id`, `phase`, `region`, `attempt`, `gpus`, `since`, `why`, and `conditions`: each with `type`, `code`, `text`,
 `message`, `since`), `not_taken_in` (paths), `problems`, `troubles` (each with `subject`, `code`, `what`, `since`),
-`standstill` (`what`, `since`; or null), `doubt`.
+`standstill` (`what`, `since`; or null), `regions` (those that are not Ready: each with `region`, `state`, `since`, `next_at`,
+`epoch`, `why`), `doubt`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from reconciler.commands import screen
 from reconciler.commands.names import job_in, unseen
 from reconciler.commands.repository import Look
-from reconciler.hub.branches import suspicious, told
+from reconciler.hub.branches import beside, suspicious, told
 from reconciler.hub.ledger import RejectedFile, Suspicion, Trouble
 from reconciler.hub.repo_files import printable
 from reconciler.model.attempt import Attempt
@@ -22,8 +23,10 @@ from reconciler.model.grants import HubTrouble
 from reconciler.model.names import JobKey, record_path
 from reconciler.model.problem import Problem
 from reconciler.model.record import FINISHED, Condition, JobRecord, Phase
-from reconciler.rendering.records import needs_a_person
+from reconciler.model.region_state import RegionCondition
+from reconciler.rendering.records import needs_a_person, why_of
 
+REGION_HEADERS = ("region", "state", "since", "next", "why")
 HEADERS = ("job", "phase", "region", "attempt", "GPUs", "since", "why")
 
 
@@ -43,17 +46,22 @@ class Status:
     """What the hub asks a person to look at."""
     standstill: HubTrouble | None
     """Why the hub decides nothing at present, as it says in the store."""
+    regions: Mapping[str, RegionCondition]
+    """Those that are not Ready."""
 
 
 def status_of(look: Look, job: str | None, standstill: HubTrouble | None = None) -> Status:
     """The status of all jobs, or of the one that is typed. Raises BadInput where there is none of that name."""
     records, problems, troubles = look.ledger.records, look.ledger.rejected.problems, look.ledger.hub.troubles
+    regions = look.ledger.hub.regions
     if job is not None:
         key = job_in(look, job)
         troubles = tuple(trouble for trouble in troubles if trouble.subject == record_path(key))
         records = {key: records[key]} if key in records else {}
         paths = {record.source.path for record in records.values() if record.source is not None}
         problems = tuple(each for each in problems if each.path in paths or not records)
+        own = {record.current.region for record in records.values() if record.current is not None}
+        regions = {name: condition for name, condition in regions.items() if name in own}
     return Status(
         main=look.main,
         ledger=look.status,
@@ -63,6 +71,7 @@ def status_of(look: Look, job: str | None, standstill: HubTrouble | None = None)
         doubt=look.ledger.hub.suspicion,
         troubles=troubles,
         standstill=standstill,
+        regions=regions,
     )
 
 
@@ -81,11 +90,6 @@ def since_of(record: JobRecord) -> datetime | None:
         case Phase.PENDING | Phase.IMPOSSIBLE:
             return last.ended_at if record.this_run and last is not None else record.submitted_at
     return last.ended_at if last is not None else None
-
-
-def why_of(record: JobRecord) -> str:
-    """The one sentence behind the phase."""
-    return record.why.text if record.why is not None else ""
 
 
 def shown_attempt(record: JobRecord) -> Attempt | None:
@@ -107,6 +111,20 @@ def row_of(record: JobRecord, now: datetime) -> tuple[str, ...]:
     )
 
 
+def region_rows(status: Status, now: datetime) -> Sequence[tuple[str, ...]]:
+    """A row for each region that is not Ready."""
+    return [
+        (
+            name,
+            str(one.state),
+            screen.since(one.since, now),
+            screen.NOTHING if one.next_at is None else screen.ahead(one.next_at, now),
+            one.reason.text,
+        )
+        for name, one in sorted(status.regions.items())
+    ]
+
+
 def notes(status: Status) -> Sequence[str]:
     """What a table of jobs does not show."""
     still = status.standstill
@@ -115,7 +133,7 @@ def notes(status: Status) -> Sequence[str]:
     found += [f"not taken in by the hub yet: {path}" for path in status.not_taken_in]
     if status.ledger is None:
         found.append("no hub has written a ledger here yet")
-    found += [told(trouble) for trouble in status.troubles]
+    found += [told(trouble) for trouble in beside(status.troubles, status.regions)]
     found += needs_a_person(status.records)
     return [screen.one_line(note) for note in (*found, *(problem_line(each) for each in status.problems))]
 
@@ -131,6 +149,10 @@ def show(status: Status, now: datetime) -> None:
         screen.show_table(HEADERS, [row_of(record, now) for record in status.records])
     elif status.ledger is not None and not status.problems:
         screen.say("there are no jobs")
+    if status.regions:
+        screen.say("\nregions that are not Ready")
+        screen.show_table(REGION_HEADERS, region_rows(status, now))
+        screen.say("")
     for note in notes(status):
         screen.say(note)
 
@@ -147,7 +169,20 @@ def as_value(status: Status) -> dict[str, Any]:
         "problems": [problem.model_dump(mode="json") for problem in status.problems],
         "troubles": [trouble.model_dump(mode="json") for trouble in status.troubles],
         "standstill": status.standstill.model_dump(mode="json") if status.standstill is not None else None,
+        "regions": [region_json(name, condition) for name, condition in sorted(status.regions.items())],
         "doubt": doubt.model_dump(mode="json") if doubt is not None else None,
+    }
+
+
+def region_json(name: str, condition: RegionCondition) -> dict[str, Any]:
+    """A region that is not Ready."""
+    return {
+        "region": name,
+        "state": str(condition.state),
+        "since": screen.time_json(condition.since),
+        "next_at": screen.time_json(condition.next_at),
+        "epoch": condition.epoch,
+        "why": screen.reason_json(condition.reason),
     }
 
 

@@ -13,11 +13,12 @@ from reconciler.app import open_repository
 from reconciler.commands import screen
 from reconciler.commands.ends import AnswerIsNo
 from reconciler.commands.repository import Look, cache_folder, look, turn
-from reconciler.commands.status import HEADERS, Status, notes, row_of, shown_attempt, status_of, why_of
+from reconciler.commands.status import HEADERS, Status, notes, region_rows, row_of, shown_attempt, status_of
 from reconciler.hub.ledger import LedgerCache
 from reconciler.model.names import JobKey
 from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.ports import Transient
+from reconciler.rendering.records import why_of
 
 POLL_SECONDS = 1.0
 NEEDS_A_PERSON = frozenset({Phase.IMPOSSIBLE, Phase.HELD, Phase.PROPOSED, Phase.SUSPENDED})
@@ -92,7 +93,8 @@ def _draw(states: Iterator[Status | None], job: str | None) -> None:
             if last is None:
                 continue
             now = SystemClock().now()
-            draw(HEADERS, [row_of(record, now) for record in last.records], notes(last))
+            regions = [f"region {' · '.join(row)}" for row in region_rows(last, now)]
+            draw(HEADERS, [row_of(record, now) for record in last.records], [*regions, *notes(last)])
             if _over(last, job):
                 return
 

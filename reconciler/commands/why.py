@@ -2,14 +2,15 @@
 
 Decides the order of telling. JSON (schema_version 1): `job`, `record` (as schemas/record.schema.json), `placement` (as
 schemas/placement.schema.json, or null), `proposed`, `regions`, `problems`, `newer_file`, `trouble`, `result` (where it is, as
-the store says: `attempt`, `number`, `region`, `outputs`, `checkpoint`, `succeeded_at`; null also where the store cannot be read).
+the store says: `attempt`, `number`, `region`, `outputs`, `checkpoint`, `succeeded_at`; null also where the store cannot be read),
+`region` (of the attempt, where it is not Ready; as in `reconciler status`).
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from reconciler.adapters.documents import reader
 from reconciler.app import open_store, settings_at
@@ -17,7 +18,7 @@ from reconciler.commands import regions_table, screen
 from reconciler.commands.names import job_in, refused_files, unusable
 from reconciler.commands.regions_table import RegionRow, refused_rows, rows_of
 from reconciler.commands.repository import MAIN, Look
-from reconciler.commands.status import problem_line
+from reconciler.commands.status import problem_line, region_json
 from reconciler.hub.ledger import RejectedFile
 from reconciler.hub.result_pointer import read_result
 from reconciler.model.attempt import State
@@ -25,6 +26,7 @@ from reconciler.model.names import JobKey, placement_path, proposal_branch
 from reconciler.model.placement import Placement
 from reconciler.model.problem import Invalid
 from reconciler.model.record import JobRecord
+from reconciler.model.region_state import NOT_HEARD, RegionCondition
 from reconciler.model.result import ResultPointer
 from reconciler.planning.records import run_seconds_used
 from reconciler.ports import EntryKind, Refused, Transient
@@ -50,6 +52,8 @@ class Story:
     """Why the hub cannot use the record that stands there, and so decides nothing about the job."""
     result: ResultPointer | None = None
     """Where the job's result is, as the store says; None also where whoever asks cannot read the store."""
+    region: tuple[str, RegionCondition] | None = None
+    """The region in which it stands, where that is not Ready."""
 
 
 def story_of(look: Look, typed: str) -> Story:
@@ -62,8 +66,11 @@ def story_of(look: Look, typed: str) -> Story:
     problems = tuple(problem for problem in look.ledger.rejected.problems if problem.path in paths)
     proposed = record is not None and record.current is not None and record.current.state is State.PROPOSED
     placement = _placement(look, key, proposal_branch(key) if proposed else look.branches.placements)
+    current = record.current if record is not None else None
+    condition = look.ledger.hub.regions.get(current.region) if current is not None else None
+    region = (current.region, condition) if current is not None and condition is not None else None
     newer = not problems and _is_newer(look, record)
-    return Story(key, record, placement, proposed, problems, newer, unusable(look).get(key), _result(look, key))
+    return Story(key, record, placement, proposed, problems, newer, unusable(look).get(key), _result(look, key), region)
 
 
 def _result(look: Look, key: JobKey) -> ResultPointer | None:
@@ -107,7 +114,8 @@ def show(story: Story, now: datetime) -> None:
     if record is None:
         screen.say(f"{story.key} was never taken in: its file was refused")
     else:
-        for line in (*_head(record, now), *_data(record, story.result)):
+        condition = story.region[1] if story.region is not None else None
+        for line in (*_head(record, now), *_region(record, condition), *_data(record, story.result)):
             screen.say(screen.one_line(line))
         if story.trouble is not None:
             screen.say(screen.one_line(f"  its record cannot be used, and the hub leaves the job alone: {story.trouble}"))
@@ -156,6 +164,21 @@ def _data(record: JobRecord, result: ResultPointer | None) -> Iterator[str]:
         yield from (f"  {last.name} writes {uri}" for uri in last.outputs if result is None or last.name != result.attempt)
     if result is not None:
         yield f"  result: {', '.join(result.outputs) or 'no outputs'}, of {result.attempt} ({screen.clock(result.succeeded_at)})"
+
+
+_ON_LOST: Final = {
+    "rerun": "starts elsewhere, from its last checkpoint",
+    "wait": "waits for that region to come back, or for `reconciler release`",
+    "hold": "is held for a person, who says `reconciler release`",
+}
+
+
+def _region(record: JobRecord, condition: RegionCondition | None) -> Iterator[str]:
+    if condition is not None and condition.state not in NOT_HEARD:  # else it is among the conditions of the job
+        yield f"  its region is {condition.state} since {screen.clock(condition.since)}: {condition.reason.text}"
+    choice = record.spec.on_region_lost
+    if condition is not None or choice != "rerun":
+        yield f"  if its region is given up as lost it {_ON_LOST[choice]} (`on_region_lost: {choice}`)"
 
 
 def _approvals(record: JobRecord) -> Iterator[str]:
@@ -216,4 +239,5 @@ def as_value(story: Story) -> dict[str, Any]:
         "newer_file": story.newer_file,
         "trouble": story.trouble,
         "result": story.result.model_dump(mode="json") if story.result is not None else None,
+        "region": region_json(*story.region) if story.region is not None else None,
     }

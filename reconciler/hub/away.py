@@ -1,18 +1,28 @@
-"""One step of the watch, for the cycle: regions are given up or shown to be, and their jobs are told what is so."""
+"""One step of the watch, for the cycle: regions are given up or shown to be, and their jobs are told what is so.
 
-from collections.abc import Collection, Iterable, Mapping
+Decides which regions are watched, and what people's words of them count for: a word holds for the last lease that anybody held
+in the region, so that it says nothing of a later silence. Invariant: a region that is heard of is given up at nobody's word.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from reconciler.hub.conditions import conditions_of, in_words
-from reconciler.hub.fleet import Fleet
+from reconciler.hub.conditions import Told, conditions_of, in_words, standing_conditions
+from reconciler.hub.fleet import Word
+from reconciler.hub.granting import Granting
 from reconciler.hub.ledger import Ledger, Trouble
+from reconciler.hub.observing import GitSeen
 from reconciler.hub.regions import Reports
 from reconciler.hub.watch import Watch, Watched
 from reconciler.model.attempt import State
+from reconciler.model.reasons import Why, because
 from reconciler.model.region import LossTimes
-from reconciler.model.region_state import RegionCondition, RegionState
+from reconciler.model.region_state import NOT_HEARD, RegionCondition, RegionState
 from reconciler.planning.observed import Away
 from reconciler.ports import Clock
+
+_SILENT = (RegionState.UNKNOWN, RegionState.LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +30,19 @@ class Absence:
     """What the cycle must know of the regions that are not heard of."""
 
     conditions: Mapping[str, RegionCondition]
+    """As they are published: of all regions that are not Ready."""
     watched: Watched
+    epochs: Mapping[str, int]
+    """Region → the highest epoch that its lease was seen to have."""
+    forgotten: Mapping[str, Word]
+    said: tuple[Trouble, ...] = ()
+    """Beside what could not be asked or written."""
 
     @property
     def away(self) -> dict[str, Away]:
         """As their jobs are told."""
-        return {name: _away(name, condition, self.watched.proven) for name, condition in self.conditions.items()}
+        silent = {name: condition for name, condition in self.conditions.items() if condition.state in NOT_HEARD}
+        return {name: _away(each, self.forgotten.get(name)) for name, each in silent.items()}
 
     @property
     def revoked(self) -> frozenset[str]:
@@ -34,35 +51,76 @@ class Absence:
 
     @property
     def troubles(self) -> list[Trouble]:
-        """What could not be asked or written."""
-        said = sorted(self.watched.troubles.items())
-        return [Trouble(subject=name, code="LeaseUnreachable", what=f"the lease of {name}: {words}") for name, words in said]
+        """What a person should look at."""
+        words = sorted(self.watched.troubles.items())
+        unseen = (Trouble(subject=name, code="LeaseUnreachable", what=f"the lease of {name}: {said}") for name, said in words)
+        return [*unseen, *self.said]
 
 
-def times_of(regions: Iterable[str], fleet: Fleet) -> dict[str, LossTimes]:
-    """When each region counts as lost. One that is declared no more, and has attempts still, goes by the policy."""
-    declared = fleet.regions
-    own = {name: declared[name].loss for name in regions if name in declared}
-    return {name: own.get(name) or fleet.policy.loss for name in regions}
+def times_of(seen: GitSeen) -> dict[str, LossTimes]:
+    """The regions that are watched, and when each counts as lost. One that is declared no more is watched while an attempt stands
+    there, by the policy's times.
+    """
+    fleet = seen.sources.fleet
+    own = {name: region.loss or fleet.policy.loss for name, region in fleet.regions.items()}
+    return own | dict.fromkeys(_standing(seen.ledger).keys() - own.keys(), fleet.policy.loss)
 
 
-def absence_of(watch: Watch, ledger: Ledger, reports: Reports, never_led: Collection[str], clock: Clock) -> Absence:
-    """One step. `ledger`: as it was published; `never_led`: regions to which nothing was granted under any lease."""
+def absence_of(watch: Watch, seen: GitSeen, reports: Reports, granting: Granting, clock: Clock) -> Absence:
+    """One step. `seen`: with the ledger as it was published."""
+    ledger, before = seen.ledger, seen.ledger.hub.regions
     verdicts = watch.verdicts()
+    silent = {name for name, verdict in verdicts.items() if verdict.state in _SILENT}
     revoked = {name for name, verdict in verdicts.items() if verdict.state is RegionState.REVOKED}
-    watched = watch.step((), never_led, _stopping_in(revoked, ledger))
-    conditions = conditions_of(watched, ledger.hub.regions, frozenset(reports.heard), clock.monotonic(), clock.now())
-    return Absence(conditions, watched)
+    held = {name: _held(name, watch, reports, granting, before.get(name)) for name in silent | revoked}
+    words = [word for word in seen.sources.words if held.get(word.region) == word.epoch]
+    confirmed = {word.region for word in words}
+    forgotten = {word.region: word for word in sorted(words, key=lambda word: word.force) if word.says == "forget"}
+    forced = {name for name, word in forgotten.items() if word.force and name in silent}
+    watched = watch.step(confirmed, granting.without_epoch(), {name: epoch + 1 for name, epoch in held.items()}, forced)
+    now = clock.now()
+    conditions = conditions_of(watched, Told(before, frozenset(reports.heard), held, forgotten), clock.monotonic(), now)
+    declared = standing_conditions(seen.sources.fleet.regions, _standing(ledger), before, now)
+    said = (*_undeclared(declared), *_without_effect(seen.sources.words, watch, reports))
+    epochs = {name: region.lease_epoch for name, region in reports.seen.items()}
+    for name, epoch in watch.epochs().items():
+        epochs[name] = max(epoch, epochs.get(name, 0))
+    return Absence(declared | conditions, watched, epochs, forgotten, said)
 
 
-def _stopping_in(regions: Collection[str], ledger: Ledger) -> set[str]:
-    """Those of the regions in which an attempt is being stopped."""
-    if not regions:
-        return set()
+def _held(name: str, watch: Watch, reports: Reports, granting: Granting, before: RegionCondition | None) -> int:
+    """Of the last lease that was held in the region, as far as anybody can tell; 0 where none ever was."""
+    lease = watch.leases.seen.get(name)
+    if lease is not None and lease.lease is not None:
+        return lease.lease.epoch - int(lease.lease.revoked)
+    report = reports.seen.get(name)
+    said = before.epoch if before is not None else None
+    return max(granting.epoch_of(name), report.lease_epoch if report is not None else 0, said or 0)
+
+
+def _standing(ledger: Ledger) -> Counter[str]:
+    """How many attempts that have not ended stand in each region."""
     current = (record.current for record in ledger.records.values())
-    return {one.region for one in current if one is not None and one.state is State.STOPPING and one.region in regions}
+    return Counter(attempt.region for attempt in current if attempt is not None and attempt.state is not State.PROPOSED)
 
 
-def _away(name: str, condition: RegionCondition, proven: Collection[str]) -> Away:
-    given_up = condition.state is RegionState.REVOKED
-    return Away(condition.reason, in_words(condition.since) if given_up else None, name in proven)
+def _undeclared(conditions: Mapping[str, RegionCondition]) -> Iterator[Trouble]:
+    for name, condition in conditions.items():
+        if condition.state is RegionState.UNDECLARED:
+            yield Trouble(subject=name, code=condition.reason.code, what=condition.reason.text)
+
+
+def _without_effect(words: Collection[Word], watch: Watch, reports: Reports) -> Iterator[Trouble]:
+    """Words of the very lease under which a region is heard of: they would hold of its next silence."""
+    ready = [name for name, verdict in watch.verdicts().items() if verdict.state is RegionState.READY and name in reports.heard]
+    for word in words:
+        report = reports.seen.get(word.region)
+        if word.region in ready and report is not None and report.lease_epoch == word.epoch:
+            reason = because(Why.REGION_SPOKEN_OF, region=word.region, file=word.file)
+            yield Trouble(subject=word.region, code=reason.code, what=reason.text)
+
+
+def _away(condition: RegionCondition, word: Word | None) -> Away:
+    given_up = in_words(condition.since) if condition.state is RegionState.REVOKED else None
+    said = (None, False) if word is None or given_up is None else (word.by, word.force)
+    return Away(condition.reason, given_up, *said)

@@ -1,10 +1,10 @@
 """What goes onto the branches beside the ledger: manifests of the regions, placements, proposals."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from reconciler.hub.intents import doubt_in_words
-from reconciler.hub.ledger import Suspicion, Trouble
+from reconciler.hub.ledger import HubFile, Suspicion, Trouble
 from reconciler.hub.observing import GitSeen
 from reconciler.hub.outputs import SENTINEL, Changes, Rendered, manifests_summed_up, summed_up
 from reconciler.hub.publish import Cycle, Publication
@@ -12,6 +12,7 @@ from reconciler.hub.world import Outcome
 from reconciler.model.names import placement_path, proposal_branch, region_branch
 from reconciler.model.record import Phase
 from reconciler.model.region import Region
+from reconciler.model.region_state import RegionCondition
 from reconciler.ports import CommitWords, GitRepository, RefUpdate
 from reconciler.receiver_port import Moved
 from reconciler.rendering.branch import METADATA_PATH, README_PATH, hydrator_metadata, region_readme, sentinel
@@ -95,6 +96,17 @@ def proposals_to_close(outcome: Outcome, heads: Mapping[str, str]) -> list[str]:
 def told(trouble: Trouble) -> str:
     """A trouble as the page has it."""
     return trouble.what if trouble.since is None else f"{trouble.what} (since {trouble.since:%Y-%m-%d %H:%M} UTC)"
+
+
+def beside(troubles: Iterable[Trouble], regions: Mapping[str, RegionCondition]) -> list[Trouble]:
+    """The troubles that the conditions of the regions do not say as well."""
+    said = {(name, condition.reason.code) for name, condition in regions.items()}
+    return [trouble for trouble in troubles if (trouble.subject, trouble.code) not in said]
+
+
+def notices_of(hub: HubFile) -> list[str]:
+    """What the page says above its tables."""
+    return [*suspicious(hub.suspicion), *map(told, beside(hub.troubles, hub.regions))]
 
 
 def suspicious(suspicion: Suspicion | None) -> list[str]:

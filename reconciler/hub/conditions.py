@@ -4,33 +4,78 @@ A condition stays as it was told while nothing of it changes but a moment of a f
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from reconciler.hub.fleet import Word
 from reconciler.hub.losing import Verdict
 from reconciler.hub.watch import Watched
 from reconciler.model.reasons import Reason, Why, because
-from reconciler.model.region_state import RegionCondition, RegionState
+from reconciler.model.region import Region
+from reconciler.model.region_state import NOT_HEARD, RegionCondition, RegionState
 
 _SAME_SECONDS = 10.0
 """Moments that differ by less are one."""
+_BLIND = "this hub cannot read its report at present, and meanwhile counts nothing"
 _NOT_BY_TIME = "whether anything runs there cannot be told by waiting: `reconciler forget` says what a person can do"
 
 
-def conditions_of(
-    watched: Watched, before: Mapping[str, RegionCondition], heard: frozenset[str], monotonic: float, now: datetime
-) -> dict[str, RegionCondition]:
-    """The conditions of all regions that are not Ready. `before`: as they were told last; `heard`: regions that this hub has
-    heard of itself: of another, what was told before holds until then.
-    """
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the words of a condition are made from, beside the watch."""
+
+    before: Mapping[str, RegionCondition]
+    """As they were told last."""
+    heard: frozenset[str]
+    """Regions that this hub has heard of itself: of another, what was told before holds until then."""
+    epochs: Mapping[str, int]
+    """Of the last lease that was held in each region."""
+    forgotten: Mapping[str, Word]
+    """What people said of regions that never come back."""
+
+
+def conditions_of(watched: Watched, told: Told, monotonic: float, now: datetime) -> dict[str, RegionCondition]:
+    """The conditions of all regions that are not heard of, or were given up."""
     found = {}
     for name, verdict in sorted(watched.verdicts.items()):
-        old = before.get(name)
-        kept = _kept(verdict, old) if name not in heard else None
+        old = told.before.get(name)
+        old = old if old is not None and old.state in NOT_HEARD else None
+        kept = _kept(verdict, old) if name not in told.heard else None
         if verdict.state is RegionState.READY and kept is None:
             continue
         new = _condition(name, verdict, watched, old, monotonic, now) if kept is None else kept
+        word = told.forgotten.get(name)
+        if word is not None and new.state is RegionState.REVOKED:
+            new = new.model_copy(update={"reason": _forgotten(word)})
+        new = new.model_copy(update={"epoch": told.epochs.get(name, new.epoch)})
         found[name] = old if old is not None and _same(old, new) else new
     return found
+
+
+def standing_conditions(
+    regions: Mapping[str, Region], standing: Mapping[str, int], before: Mapping[str, RegionCondition], now: datetime
+) -> dict[str, RegionCondition]:
+    """What people said of regions, whether they are heard of or not. `standing`: how many attempts stand in each region."""
+    found = {}
+    for name in sorted(standing.keys() - regions.keys()):
+        reason = because(Why.REGION_UNDECLARED, region=name, attempts=standing[name])
+        found[name] = RegionCondition(state=RegionState.UNDECLARED, since=now, reason=reason)
+    for name, region in regions.items():
+        if region.drained_at is not None:
+            reason = because(Why.REGION_DRAINS, region=name, attempts=standing.get(name, 0), by=region.drain_by)
+            next_at = region.drained_at if now < region.drained_at else None
+            found[name] = RegionCondition(state=RegionState.DRAINING, since=now, reason=reason, next_at=next_at)
+        elif region.cordoned:
+            found[name] = RegionCondition(state=RegionState.CORDONED, since=now, reason=because(Why.CORDONED, region=name))
+    for name, new in found.items():
+        old = before.get(name)
+        if old is not None and old.state is new.state:
+            found[name] = new.model_copy(update={"since": old.since})
+    return found
+
+
+def _forgotten(word: Word) -> Reason:
+    return because(Why.FORGOTTEN_BY_FORCE if word.force else Why.REGION_FORGOTTEN, region=word.region, by=word.by)
 
 
 def _kept(verdict: Verdict, old: RegionCondition | None) -> RegionCondition | None:
@@ -50,7 +95,7 @@ def _condition(
     if verdict.state is RegionState.REVOKED:
         return RegionCondition(state=verdict.state, since=since, reason=_revoked(name, since))
     if verdict.state is RegionState.UNKNOWN:
-        words = f"from {in_words(next_at)} on it counts as lost"
+        words = _BLIND if name in watched.blind else f"from {in_words(next_at)} on it counts as lost"
         return RegionCondition(
             state=verdict.state,
             since=since,
@@ -62,6 +107,8 @@ def _condition(
 
 
 def _then(name: str, watched: Watched, next_at: datetime | None) -> str:
+    if name in watched.blind:
+        return _BLIND
     if name in watched.doubts:
         silent, known = watched.doubts[name]
         return because(Why.HUB_DOUBTS_ITSELF, silent=silent, known=known).text
@@ -85,7 +132,9 @@ def in_words(moment: datetime | None) -> str:
 def _same(old: RegionCondition, new: RegionCondition) -> bool:
     if old == new:
         return True
-    if (old.state, old.reason.code) != (new.state, new.reason.code) or (old.next_at is None) != (new.next_at is None):
+    if (old.state, old.reason.code, old.epoch) != (new.state, new.reason.code, new.epoch):
+        return False
+    if (old.next_at is None) != (new.next_at is None):
         return False
     if old.next_at is None or new.next_at is None:
         return old.reason.numbers.get("next") == new.reason.numbers.get("next")

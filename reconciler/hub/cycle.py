@@ -9,11 +9,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from reconciler.hub.away import Absence, absence_of, times_of
-from reconciler.hub.branches import add_placements, add_regions, moved_regions, suspicious, told
+from reconciler.hub.branches import add_placements, add_regions, moved_regions, notices_of
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
-from reconciler.hub.decide import Memory, events_of
+from reconciler.hub.decide import Memory
 from reconciler.hub.drafts import Drafts, decide_with
+from reconciler.hub.events import events_of
 from reconciler.hub.forge_board import Board, View
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.guarded import GuardedEyes
@@ -26,9 +27,10 @@ from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
 from reconciler.hub.result_pointer import ResultPointers
-from reconciler.hub.results import Ended, HubOptions, Result
+from reconciler.hub.results import RESTING_SECONDS, TRIES, Ended, HubOptions, Result
 from reconciler.hub.sources import Documents
 from reconciler.hub.standstill import Standstill
+from reconciler.hub.torn import Pushes
 from reconciler.hub.troubles import Standing, lasting, passing, since
 from reconciler.hub.watch import Watch
 from reconciler.hub.world import Outcome, World
@@ -41,17 +43,13 @@ from reconciler.planning.lifecycle import settle
 from reconciler.planning.records import replace_current, withdraw
 from reconciler.ports import Clock, Conflict, GitRepository, ObjectStore, Refused, Transient
 
-RESTING_SECONDS = 60.0
-"""While nothing is live, a full look at least this often: regions fall silent without an event."""
-TRIES = 5
-"""Races lost in a row before the cycle is given up until something wakes the hub."""
-
 
 class Hub:
     """One hub over one repository and one store."""
 
     def __init__(self, git: GitRepository, store: ObjectStore, documents: Documents, clock: Clock, options: HubOptions) -> None:
         self._git = git
+        self._pushes = Pushes(git)
         self._clock = clock
         self._options = options
         self._eyes = GuardedEyes(git, GitEyes(git, documents, options.main), Mark(store, git))
@@ -118,19 +116,19 @@ class Hub:
         if resting and self._quiet is not None and self._quiet[0] == self._state(heads, term):
             return Result(Ended.IDLE, again_in_seconds=self._quiet[1] - self._clock.monotonic())
         seen = self._eyes.look()
-        if seen is None:
+        if seen is None or self._pushes.finish(seen.heads):
             return None
         self._yield_to(seen.ledger.hub)
-        regions = frozenset(seen.sources.fleet.regions) | frozenset(seen.manifests)
-        if regions != self._regions:
+        times = times_of(seen)
+        if (regions := frozenset(times) | frozenset(seen.manifests)) != self._regions:
             self._regions = regions
-            self._watch.declare(times_of(regions, seen.sources.fleet))
+            self._watch.declare(times)
             self._look_at(regions)
         result = self._decide_and_publish(seen, term)
         if result is not None and result.ended is Ended.QUIET and result.again_in_seconds is None:
             live = any(record.live for record in seen.ledger.records.values())
             waits = (self._standing.next_seconds, self._watch.next_seconds(), self._options.resync_seconds if live else None)
-            wait = min((each for each in waits if each), default=RESTING_SECONDS)
+            wait = min(filter(None, waits), default=RESTING_SECONDS)
             self._quiet = (self._state(seen.heads, term), self._clock.monotonic() + wait)
             return replace(result, again_in_seconds=wait)
         self._quiet = None
@@ -158,8 +156,8 @@ class Hub:
         if suspicion is not None and suspicion.kind != "gone":
             seen = self._eyes.eyes.as_declared_before(seen)
         self._fresh_seconds = seen.sources.fleet.policy.thresholds.report_fresh_seconds
-        self._watch.declare(times_of(self._regions, seen.sources.fleet))
-        absence = absence_of(self._watch, seen.ledger, self._reports, self._granting.without_epoch(), self._clock)
+        self._watch.declare(times_of(seen))
+        absence = absence_of(self._watch, seen, self._reports, self._granting, self._clock)
         world = self._world(seen, suspicion, absence)
         self.board.view = View(seen, world)
         outcome, rendered = self._settled(world, seen, now)
@@ -175,7 +173,7 @@ class Hub:
         if wait > 0:
             ungranted = self._grant_as_published(seen, term)
             return Result(Ended.DEFERRED, troubles=troubles, ungranted=ungranted, again_in_seconds=wait)
-        pushed = self._git.push(publication.updates)
+        pushed = self._pushes.push(publication.updates)
         if pushed.raced:
             return None
         self._budget.spend()
@@ -219,6 +217,7 @@ class Hub:
                 for branch in sorted(self._closed.state())
             },
             away=absence.away,
+            epochs=absence.epochs,
             conditions=absence.conditions,
             unreachable=absence.troubles,
             inputs=digest([named, marks])[:16],
@@ -264,7 +263,7 @@ class Hub:
             holder=self._options.holder,
             regions=dict(world.conditions),
         )
-        blobs, fresh = status_blobs(self._git, world, outcome, hub, [*suspicious(world.suspicion), *map(told, troubles)], now)
+        blobs, fresh = status_blobs(self._git, world, outcome, hub, notices_of(hub), now)
         self._eyes.eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:
             publication.add(seen.branches.status, blobs, summed_up(outcome.events), outcome.events)

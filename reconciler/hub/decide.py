@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from reconciler.hub.draining import drained, emptied
+from reconciler.hub.events import events_of
 from reconciler.hub.foreseen import with_foreseen
 from reconciler.hub.index import Index, job_view
 from reconciler.hub.intents import intent_for
@@ -73,9 +75,11 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
         else:
             record = _waiting(record, decision)
         records[decision.key] = record
-    if world.conditions:
+    if world.conditions or drained(world.sources.fleet.regions):
         memory.index.update(records, policy)
-        records |= with_foreseen(records, world, snapshot_of(world, memory.index), now, MOST_PLACED)
+        left = snapshot_of(world, memory.index)
+        records |= emptied(records, left, world.away, now)
+        records |= with_foreseen(records, world, left, now, MOST_PLACED)
     return Outcome(records, placements, proposals, events_of(world.ledger.records, records))
 
 
@@ -114,13 +118,12 @@ def _seen(record: JobRecord, world: World) -> Seen:
         return NOTHING_SEEN
     region, away = world.regions.get(attempt.region), world.away.get(attempt.region)
     version = world.withdrawn_at.get(attempt.name)
-    if away is not None and version is None:
-        away = replace(away, proven=False)  # it may stand in a write of grants that is still under way
+    epoch = world.epochs.get(attempt.region, 0)
     if region is None:
-        return Seen(None, without_it=False, away=away) if away is not None else NOTHING_SEEN
+        return Seen(None, without_it=False, away=away, epoch=epoch)
     without_it = version is not None and region.grants_version >= version
     refused = _refused(record.team, attempt, region.sync_errors) if region.sync_errors else None
-    return Seen(region.workloads.get(attempt.name), without_it, refused, away)
+    return Seen(region.workloads.get(attempt.name), without_it, refused, away, epoch)
 
 
 def _refused(team: str, attempt: Attempt, errors: Mapping[str, str]) -> str | None:
@@ -200,7 +203,8 @@ def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> 
     """The record with its new attempt, the placement to publish, and whether it still has to be approved."""
     current = record.current
     if current is not None:  # a proposal, approved and now with room
-        return settle(grant(use_choice(approve(record, now)), now), world.sources.fleet.policy, now), None, False
+        epoch = world.epochs.get(current.region, 0)
+        return settle(grant(use_choice(approve(record, now)), now, epoch), world.sources.fleet.policy, now), None, False
     rule = approval_needed(record.key, record, decision.chosen, world.sources.fleet.policy)
     refused = world.refused.get(proposal_branch(record.key)) if rule is not None else None
     if refused is not None:
@@ -212,7 +216,8 @@ def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> 
     if rule is not None:
         why = because(Why.APPROVAL_NEEDED, rule=rule, branch=proposal_branch(record.key), into="placements")
         return after.model_copy(update={"phase": Phase.PROPOSED, "why": why}), placement, True
-    return settle(grant(use_choice(after), now), world.sources.fleet.policy, now), placement, False
+    after = grant(use_choice(after), now, world.epochs.get(attempt.region, 0))
+    return settle(after, world.sources.fleet.policy, now), placement, False
 
 
 def new_attempt(record: JobRecord, chosen: Candidate, now: datetime, *, proposed: bool) -> Attempt:
@@ -277,18 +282,3 @@ def _waiting(record: JobRecord, decision: Wait | Impossible) -> JobRecord:
 
 def _codes(reasons: Mapping[str, Reason]) -> dict[str, str]:
     return {region: reason.code for region, reason in reasons.items()}
-
-
-def events_of(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> tuple[str, ...]:
-    """What happened to jobs, a line each."""
-    return tuple(_events(before, after))
-
-
-def _events(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> Iterable[str]:
-    for key in sorted(key for key, new in after.items() if before.get(key) is not new):
-        old, new = before.get(key), after[key]
-        if old is not None and old.phase is new.phase and old.last == new.last:
-            continue
-        where = f" in {new.last.region}" if new.last is not None and new.current is not None else ""
-        why = f": {new.why.text}" if new.why is not None and new.phase not in (Phase.RUNNING, Phase.STARTING) else ""
-        yield f"{key} {new.phase.value.lower()}{where}{why}"

@@ -8,10 +8,10 @@ Invariant: a broken file takes nothing out of force that was in force before, an
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from reconciler.hub.reading import Access, Blob, Broken, FileCache, Finding, config_at
-from reconciler.hub.repo_files import Kind, Place, did_you_mean, place_of, printable
+from reconciler.hub.repo_files import SUFFIX, Kind, Place, did_you_mean, place_of, printable
 from reconciler.model.base import Model
 from reconciler.model.fleet import Confirmation, Dataset, Link, Links, Team
 from reconciler.model.policy import Policy, Settings
@@ -35,6 +35,18 @@ class Fleet:
     teams: Mapping[str, Team]
     policy: Policy
     settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A person's word of a region that is not heard of. It holds while `epoch` is that of the last lease that was held there."""
+
+    file: str
+    says: Literal["lost", "forget"]
+    region: str
+    epoch: int
+    force: bool = False
+    by: str = "a person"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +81,18 @@ class Declared:
     @property
     def confirmed(self) -> frozenset[str]:
         """Commits of main that a person has confirmed."""
-        return frozenset(value.main for value in self.values.values() if isinstance(value, Confirmation))
+        found = (value.main for value in self.values.values() if isinstance(value, Confirmation))
+        return frozenset(main for main in found if main is not None)
+
+    @property
+    def words(self) -> tuple[Word, ...]:
+        """What people have said of regions, by the files' names."""
+        said = sorted((slot[1], value) for slot, value in self.values.items() if isinstance(value, Confirmation))
+        return tuple(
+            Word(f"{name}{SUFFIX}", value.says, value.region, value.epoch, force=value.force, by=value.by or "a person")
+            for name, value in said
+            if value.says is not None and value.region is not None and value.epoch is not None
+        )
 
 
 def declared(found: Iterable[Found], previous: Mapping[str, str], access: Access, cache: FileCache) -> Declared:

@@ -11,7 +11,7 @@ from reconciler.hub.index import job_view
 from reconciler.hub.world import World
 from reconciler.model.attempt import MAY_RUN
 from reconciler.model.names import JobKey
-from reconciler.model.record import JobRecord
+from reconciler.model.record import REACHABLE, JobRecord
 from reconciler.model.region_state import RegionState
 from reconciler.planning.decisions import Decision, Impossible, Place
 from reconciler.planning.plan import plan
@@ -50,5 +50,5 @@ def _words(decision: Decision) -> str:
 
 
 def _told(record: JobRecord, words: str) -> JobRecord:
-    told = tuple(one.model_copy(update={"message": words}) if one.type == "RegionReachable" else one for one in record.conditions)
+    told = tuple(one.model_copy(update={"message": words}) if one.type == REACHABLE else one for one in record.conditions)
     return record if told == record.conditions else record.model_copy(update={"conditions": told})

@@ -16,6 +16,9 @@ from reconciler.model.grants import Grant, Grants, Lease, grants_key, lease_key
 from reconciler.model.names import attempt_at
 from reconciler.ports import Conflict, ObjectStore, Refused
 
+_NOT_AS_WRITTEN = frozenset({"GrantsMissing", "GrantsBroken", "GrantsWentBack", "GrantsContradict"})
+"""What a region says of grants that are not there as they were written; that it could not read them is no such word."""
+
 
 @dataclass(frozen=True, slots=True)
 class Due:
@@ -87,7 +90,7 @@ class Granting:
         if term != self._term:
             self.reset()
             self._term = term
-        if seen is not None and any(code.startswith("Grants") for code in seen.health):
+        if seen is not None and not _NOT_AS_WRITTEN.isdisjoint(seen.health):
             self._written.pop(region, None)  # they are not there as they were written: somebody else had a hand in them
         known = self._written.get(region) or self._read(region)
         before = known[1] if known is not None else None
@@ -99,6 +102,7 @@ class Granting:
         if before is not None and before.term > term:
             raise Conflict(f"the grants of {region} are of term {before.term}, ours is {term}: another hub leads")
         fresh = frozenset(wanted.stopping - self.withdrawn_at.keys())
+        wanted = replace(wanted, attempts=tuple(grant for grant in wanted.attempts if grant.epoch == epoch))
         if before is not None and region in self._written and not fresh and _same(before, wanted, commit, term, epoch):
             return before
         said = before.version if before is not None else 0, seen.grants_version if seen is not None else 0
@@ -120,6 +124,11 @@ class Granting:
     def without_epoch(self) -> frozenset[str]:
         """Regions whose grants, as they stand, let nothing run: nobody holds a lease there that the hub has seen."""
         return frozenset(name for name, (_, grants) in self._written.items() if grants.epoch == 0)
+
+    def epoch_of(self, region: str) -> int:
+        """Of the region's grants as they stand; 0 where they let nothing run, or none were written."""
+        known = self._written.get(region)
+        return known[1].epoch if known is not None else 0
 
     def _put(self, grants: Grants, expect: str | None) -> None:
         try:

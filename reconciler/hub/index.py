@@ -217,7 +217,9 @@ def grant_of(record: JobRecord, policy: Policy) -> Grant | None:
     if attempt is None:
         return None
     left = run_seconds_left(record, policy)
-    return Grant(attempt=attempt.name, team=record.team, job_id=record.job_id, nodes=attempt.nodes, run_seconds=left)
+    return Grant(
+        attempt=attempt.name, team=record.team, job_id=record.job_id, nodes=attempt.nodes, epoch=attempt.epoch, run_seconds=left
+    )
 
 
 def job_view(record: JobRecord, limit: int | None) -> JobView:

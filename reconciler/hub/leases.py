@@ -3,8 +3,8 @@
 A lease stands since its ETag was first seen, counted from the moment the answer came: no later than the renewal that wrote it was
 sent. A stretch in which the hub did not look, or got no answer, counts for nothing: then all of it begins anew.
 
-Invariant: a lease is revoked, and shown to be still revoked, only by a compare-and-swap on the very ETag that was watched.
-Answers that are old can delay that, and make it fail; they cannot make it wrong.
+Invariant: a lease is revoked only by a compare-and-swap on the very ETag that was watched. Answers that are old can delay
+that, and make it fail; they cannot make it wrong.
 """
 
 from collections.abc import Callable, Iterable
@@ -78,19 +78,12 @@ class Leases:
             return False
         return self._write(region, seen, seen.lease.model_copy(update={"revoked": True, "epoch": seen.lease.epoch + 1}))
 
-    def reserve(self, region: str) -> bool:
-        """For a region that never had a lease: make its first one, revoked. False where its agent was quicker.
+    def reserve(self, region: str, epoch: int) -> bool:
+        """For a region without a lease that can be read: make one, revoked. False where its agent was quicker.
 
         Raises Transient and Refused.
         """
-        return self._write(region, self.seen[region], Lease(region=region, epoch=1, incarnation="", renewal=0, revoked=True))
-
-    def is_still_revoked(self, region: str) -> bool:
-        """Whether the lease is revoked at this very moment: it is written anew, on what was seen. Raises Transient, Refused."""
-        seen = self.seen.get(region)
-        if seen is None or seen.lease is None or not seen.lease.revoked:
-            return False
-        return self._write(region, seen, seen.lease)
+        return self._write(region, self.seen[region], Lease(region=region, epoch=epoch, incarnation="", renewal=0, revoked=True))
 
     def _write(self, region: str, seen: LeaseSeen, lease: Lease) -> bool:
         lease = lease.model_copy(update={"renewal": lease.renewal + 1})

@@ -172,7 +172,7 @@ class GitEyes:
             found = read_sources(entries, self.git.read, self.git.size, in_force, ParseCache(), self.documents)
             self._before = (in_force, found)
         before = self._before[1]
-        sources = replace(seen.sources, fleet=before.fleet, in_force=before.in_force, unread=before.unread)
+        sources = replace(seen.sources, fleet=before.fleet, in_force=before.in_force, unread=before.unread, words=before.words)
         return replace(seen, sources=sources)
 
     def _main(self, commit: str | None, ledger: Ledger) -> MainSeen:

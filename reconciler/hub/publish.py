@@ -111,7 +111,7 @@ def status_blobs(
     if blobs or _telling(hub, ledger) != _telling(ledger.hub, ledger):
         blobs[HUB_FILE] = git.write_blob(written(hub))
         shown = [f"{each.path}:{each.line}:{each.column}: {each.code}: {each.what}; {each.todo}" for each in rejected.problems]
-        blobs[README_FILE] = git.write_blob(status_page(outcome.records, shown, notices))
+        blobs[README_FILE] = git.write_blob(status_page(outcome.records, shown, notices, hub.regions))
     return blobs, fresh
 
 

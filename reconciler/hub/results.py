@@ -5,6 +5,11 @@ from enum import Enum
 
 from reconciler.receiver_port import Moved
 
+RESTING_SECONDS = 60.0
+"""While nothing is live, a full look at least this often: regions fall silent without an event."""
+TRIES = 5
+"""Races lost in a row before the cycle is given up until something wakes the hub."""
+
 
 class Ended(Enum):
     """How a cycle ended."""

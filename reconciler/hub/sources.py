@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
-from reconciler.hub.fleet import Declared, Fleet, Found, declared, fleet_of, remarks
+from reconciler.hub.fleet import Declared, Fleet, Found, Word, declared, fleet_of, remarks
 from reconciler.hub.job_rules import Rules, findings_in
 from reconciler.hub.reading import Access, Blob, Broken, Documents, FileCache, Finding, JobFile, job_at, problem_at
 from reconciler.hub.repo_files import SUFFIXES, Kind, Place, path_of, place_of, printable
@@ -45,6 +45,8 @@ class Sources:
     `fleet`, which is not what anybody meant: nothing new should be placed."""
     confirmations: frozenset[str]
     """Commits of main that a person has confirmed."""
+    words: tuple[Word, ...] = ()
+    """What people have said of regions that are not heard of."""
 
 
 Verdict = tuple[tuple[Problem, ...], bool]
@@ -94,6 +96,7 @@ def read_sources(
         in_force=dict(found.in_force.values()),
         unread=frozenset(path_of(*slot) for slot in found.unread),
         confirmations=found.confirmed,
+        words=found.words,
     )
 
 

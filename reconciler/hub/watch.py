@@ -8,7 +8,7 @@ looked; a stretch in which the hub did not see counts for nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from reconciler.hub.leases import Leases
 from reconciler.hub.losing import ONE_A_MINUTE, Sight, Verdict, doubts_itself, is_due, judged, silent_together
@@ -25,12 +25,12 @@ class Watched:
     verdicts: Mapping[str, Verdict]
     doubts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Lost region that is not given up because the hub doubts itself → how many are silent, of how many."""
-    proven: frozenset[str] = frozenset()
-    """Regions whose lease is revoked as of this step: nothing of ours runs there, and nothing can be let run."""
     troubles: Mapping[str, str] = field(default_factory=dict)
     """Region → why its lease could not be looked at, or revoked."""
     revoked: tuple[str, ...] = ()
     """Those that were given up in this step."""
+    blind: frozenset[str] = frozenset()
+    """Regions whose report this hub cannot read: meanwhile nothing is counted."""
 
 
 class Watch:
@@ -45,10 +45,14 @@ class Watch:
         self._heard_at: dict[str, float] = {}
         self._doubted: frozenset[str] = frozenset()
         self._gave_up_at: float | None = None
+        self._blind: frozenset[str] = frozenset()
 
     def declare(self, times: Mapping[str, LossTimes]) -> None:
-        """Every region that is to be watched, and its times."""
+        """Every region that is to be watched, and its times; the others are forgotten."""
         self._times = times
+        for known in (self._looked_at, self._seen_since, self._heard_at):
+            for name in known.keys() - times.keys():
+                del known[name]
 
     def reset(self) -> None:
         """Forget everything; for a hub that lost the lead."""
@@ -59,18 +63,16 @@ class Watch:
 
     def look(self, reports: Reports) -> None:
         """After a look at the reports: note who was heard of, and look at the leases of those who were not."""
+        self._blind = frozenset(reports.silent)
         for name, times in self._times.items():
             now = self._monotonic()
-            if name in reports.silent:
+            if name in self._blind:
                 continue  # the hub does not see, which says nothing of the region
             before = self._looked_at.get(name)
             if before is None or now - before > times.unknown_seconds:
                 self._seen_since[name] = now
             self._looked_at[name] = now
             self._heard_at[name] = max(reports.heard_at(name) or self._seen_since[name], self._seen_since[name])
-        for known in (self._looked_at, self._seen_since, self._heard_at):
-            for name in known.keys() - self._times.keys():
-                del known[name]
         shortest = min((times.unknown_seconds for times in self._times.values()), default=0)
         self.leases.look(self._watched(), shortest)
 
@@ -83,7 +85,12 @@ class Watch:
     def verdicts(self) -> dict[str, Verdict]:
         """The state of each region that was seen at all."""
         now = self._monotonic()
-        return {name: judged(self._sight(name), now) for name in self._heard_at}
+        return {name: self._verdict(name, now) for name in self._heard_at}
+
+    def _verdict(self, region: str, now: float) -> Verdict:
+        if region in self._blind:
+            return replace(judged(self._sight(region), self._looked_at[region]), next_in=None)
+        return judged(self._sight(region), now)
 
     def revoked(self) -> frozenset[str]:
         """Regions whose lease is revoked, as it was seen last."""
@@ -98,21 +105,31 @@ class Watch:
         lease = self.leases.seen.get(region)
         return Sight(self._times[region], self._heard_at[region], lease, never_led=never_led)
 
-    def step(self, confirmed: Collection[str], never_led: Collection[str], to_prove: Collection[str]) -> Watched:
-        """Give up what is due, and show what is given up. `never_led`: regions that were never granted anything under a lease;
-        `to_prove`: regions of which it is to be shown that nothing runs there.
+    def step(
+        self,
+        confirmed: Collection[str],
+        never_led: Collection[str],
+        next_epochs: Mapping[str, int],
+        forced: Collection[str] = (),
+    ) -> Watched:
+        """Give up what is due. `never_led`: regions that were never granted anything under a lease; `next_epochs`: an epoch that
+        nobody can have had there, for silent ones; `forced`: silent regions that a person takes the risk for.
         """
         before = self.verdicts()
         troubles = dict(self.leases.unseen)
         doubts = self._doubts(before, confirmed)
         now = self._monotonic()
+        unseen = doubts.keys() | self._blind | self.leases.unseen.keys()
         due = [
-            name for name in sorted(before) if name not in doubts and is_due(self._sight(name, never_led=name in never_led), now)
+            name for name in sorted(before) if name not in unseen and is_due(self._sight(name, never_led=name in never_led), now)
         ]
-        revoked = tuple(name for name in due[:1] if self._may_give_up(now) and self._gave_up(name, troubles))
-        verdicts = self.verdicts()
-        proven = {name for name in to_prove if name in verdicts and self._is_proven(name, verdicts[name], troubles)}
-        return Watched(verdicts, doubts, frozenset(proven), troubles, revoked)
+        revoked = tuple(name for name in due[:1] if self._may_give_up(now) and self._gave_up(name, next_epochs, troubles))
+        revoked += tuple(name for name in sorted(forced) if self._gave_up(name, next_epochs, troubles, forced=True))
+        return Watched(self.verdicts(), doubts, troubles, revoked, self._blind)
+
+    def epochs(self) -> dict[str, int]:
+        """Region → the epoch of its lease as it was seen last."""
+        return {name: seen.lease.epoch for name, seen in self.leases.seen.items() if seen.lease is not None}
 
     def _doubts(self, verdicts: Mapping[str, Verdict], confirmed: Collection[str]) -> dict[str, tuple[int, int]]:
         """The silent regions for which the hub doubts itself. When it does no more, their clocks begin anew."""
@@ -130,20 +147,16 @@ class Watch:
     def _may_give_up(self, now: float) -> bool:
         return self._gave_up_at is None or now - self._gave_up_at >= ONE_A_MINUTE
 
-    def _gave_up(self, region: str, troubles: dict[str, str]) -> bool:
-        seen = self.leases.seen[region]
+    def _gave_up(self, region: str, next_epochs: Mapping[str, int], troubles: dict[str, str], *, forced: bool = False) -> bool:
+        """Revoke the lease, or make a revoked one. `forced`: also in the place of one that cannot be read."""
+        seen = self.leases.seen.get(region)
+        if seen is None or seen.revoked:
+            return False
         self._gave_up_at = self._monotonic()  # whatever the answer: a write without one may be done
         try:
-            return self.leases.revoke(region) if seen.etag is not None else self.leases.reserve(region)
-        except (Transient, Refused) as error:
-            troubles[region] = str(error)
-            return False
-
-    def _is_proven(self, region: str, verdict: Verdict, troubles: dict[str, str]) -> bool:
-        if verdict.state is not RegionState.REVOKED:
-            return False
-        try:
-            return self.leases.is_still_revoked(region)
+            if seen.etag is None or (seen.lease is None and forced):
+                return self.leases.reserve(region, next_epochs.get(region, 1))
+            return self.leases.revoke(region)
         except (Transient, Refused) as error:
             troubles[region] = str(error)
             return False

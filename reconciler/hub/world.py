@@ -48,6 +48,8 @@ class World:
     """Jobs of which no manifest can be made for some regions."""
     away: Mapping[str, Away] = field(default_factory=dict)
     """What is so of regions that are not heard of, or were given up."""
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    """Region → the highest epoch that its lease was seen to have."""
     conditions: Mapping[str, RegionCondition] = field(default_factory=dict)
     """The same, as it is published."""
     unreachable: Sequence[Trouble] = ()

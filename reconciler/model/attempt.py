@@ -141,6 +141,8 @@ class Attempt(Model):
     """Of what it runs; a spec with another one makes a new attempt."""
     nodes: int = Field(ge=1)
     needs: Needs
+    epoch: int = Field(default=0, ge=0)
+    """Of its region's lease under which it may run, and under no other; 0 as long as the region was seen to have none."""
     gpu_model: str | None = None
     gpu_products: Many[str] = ()
     """How the region's nodes spell the GPU models that will do; empty for any."""

@@ -108,12 +108,34 @@ class Team(Model):
 
 
 class Confirmation(Model):
-    """confirmations/<any>.yaml: a person's word that a suspicious change of main was meant."""
+    """confirmations/<any>.yaml: a person's word that a suspicious change of main was meant, or of a region that is silent."""
 
-    main: Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$(?!\n)")]
+    main: Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$(?!\n)")] | None = None
     """The commit of main that is to be believed."""
+    says: Literal["lost", "forget"] | None = None
+    """Of `region`: that it really is down, and not the hub that cannot see; or that it never comes back, so that no job waits for
+    it any more."""
+    region: Name | None = None
+    """The region that `says` is about."""
+    epoch: Annotated[int, Field(ge=0)] | None = None
+    """Of its last lease, as `reconciler status --json` shows it: with the next one the word says nothing any more."""
+    force: bool = False
+    """With `says: forget`: its lease is taken away at once, though nobody knows that nothing runs there. Two copies of a job may
+    then run at once."""
     by: Line | None = None
-    """Who confirms it."""
+    """Who says so."""
     why: Text | None = None
+    """Why."""
 
-    """Why it was meant."""
+    @model_validator(mode="after")
+    def _of_one_thing(self) -> Self:
+        of_region = (self.says, self.region, self.epoch)
+        if (self.main is None) == (self.says is None):
+            raise ValueError("give either `main`, a commit, or `says`, with `region` and `epoch`")
+        if self.says is not None and None in of_region:
+            raise ValueError("`says` needs `region` and `epoch`")
+        if self.main is not None and of_region != (None, None, None):
+            raise ValueError("`region` and `epoch` go with `says`, not with `main`")
+        if self.force and self.says != "forget":
+            raise ValueError("`force` goes with `says: forget`")
+        return self

@@ -55,6 +55,8 @@ class Grant(Model):
     team: Name
     job_id: str
     nodes: int = Field(ge=1)
+    epoch: int = Field(default=0, ge=0)
+    """Of the lease under which the attempt was placed: it runs under no other, so a lease of a higher one proves its end."""
     run_seconds: int | None = None
     """Run time that is left to it in all; None for no limit."""
 

@@ -81,6 +81,8 @@ class Thresholds(Model):
     """... a larger share than this gone in one step is an accident until confirmed."""
     reschedules: int = Field(default=20, ge=0, le=1000)
     """Attempts that may end without counting as failures before the job is held for a person."""
+    drain_at_once: int = Field(default=8, ge=1, le=1000)
+    """Of a region that is being drained so many jobs at most are on their way to another one."""
 
 
 class Policy(Model):

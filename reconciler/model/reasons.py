@@ -36,11 +36,24 @@ class Why(StrEnum):
 
     # Not now.
     CORDONED = "{region} is cordoned"
+    DRAINING = "{region} is being drained: nothing new goes there, and it is to be empty by {by}"
     NO_REPORT = "{region} has not reported yet"
     REPORT_STALE = "{region} last reported {age_seconds} s ago, more than {limit_seconds} s"
     REGION_UNKNOWN = "{region} has not been heard of since {since}: it gets no new jobs, what runs there goes on; {next}"
     REGION_AWAY = "{region} has not been heard of since {since} and counts as lost; {next}"
     REGION_REVOKED = "{region} was given up at {since}: nothing of ours runs there until its agent takes a new lease; {next}"
+    REGION_FORGOTTEN = "{region} was given up: {by} said that it never comes back; its jobs go on elsewhere, where they may"
+    FORGOTTEN_BY_FORCE = (
+        "{region} was given up by force: {by} said that it never comes back, and took the risk that something of it still runs"
+    )
+    REGION_UNDECLARED = (
+        "{region} is declared no more, and {attempts} attempts still stand there: they go on, and nothing new goes there; put "
+        "regions/{region}.yaml back, or wait for their ends; if it never comes back: `reconciler forget {region}`"
+    )
+    REGION_DRAINS = "{region} is being drained: {attempts} attempts still stand there; what runs at {by} is stopped then"
+    REGION_SPOKEN_OF = (
+        "confirmations/{file} says that {region} is lost, but it is heard of: the word has no effect; remove the file"
+    )
     HUB_DOUBTS_ITSELF = (
         "{silent} of {known} regions fell silent at once, which looks like a fault of the hub's own: none is given up. If they "
         "really are gone: `reconciler lost REGION`, for each"
@@ -104,9 +117,17 @@ class Why(StrEnum):
     CANCELLED = "its file was removed"
     SUPERSEDED = "its spec changed: {changed}"
     MOVED = "a person moved it to {region}"
+    REGION_LOST_WAITS = (
+        "its region {region} was given up as lost, and it waits for it to come back (`on_region_lost: wait`); to let it start "
+        "elsewhere: `reconciler release {job}`"
+    )
+    DRAIN_MOVED = "{region} is being drained: it is stopped there, with time to save a checkpoint, to go on in {to}"
+    DRAIN_OVER = "{region} was to be empty by {by}: it is stopped, with time to save a checkpoint, and goes on where it can"
     RETRIES_EXHAUSTED = "{failures} attempts failed, {retries} retries were allowed"
     START_REFUSED = "the region cannot start it: {message}"
-    TOO_MANY_DISRUPTIONS = "{count} attempts ended without counting; the job is held for a person: raise `rerun` to go on"
+    TOO_MANY_DISRUPTIONS = (
+        "{count} attempts ended without counting; the job is held for a person: `reconciler release {job}` lets it go on"
+    )
 
 
 Number = int | float | str | None

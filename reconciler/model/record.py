@@ -29,6 +29,9 @@ class Phase(StrEnum):
     CANCELLED = "Cancelled"
 
 
+REACHABLE = "RegionReachable"
+"""The type of the condition that says that the region of a job's attempt is not heard of."""
+
 FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
 
 

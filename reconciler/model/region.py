@@ -1,5 +1,6 @@
 """A region: what a platform team declares of it. What it has free at the moment comes from its agent's report."""
 
+from datetime import datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -161,6 +162,11 @@ class Region(Model):
     """For people."""
     cordoned: bool = False
     """`true`: no new jobs here; what runs goes on."""
+    drain_by: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ" + END)] | None = Field(
+        default=None, examples=["2026-05-01T12:00:00Z"]
+    )
+    """By when it is to be empty, in UTC; quote it. No new jobs here; what runs is moved by its checkpoints as there is room
+    elsewhere, and stopped at that moment."""
     loss: LossTimes | None = None
     """When it counts as lost; left out: as the policy says."""
     deadman: bool = False
@@ -185,3 +191,17 @@ class Region(Model):
     """How what jobs ask for is done here."""
     overlay_allowed: Many[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z.]{0,200}" + END)]] = ()
     """Pod fields that a job's `pod_overlay` may set here, such as `dnsPolicy` or `containers.resources`."""
+
+    @model_validator(mode="after")
+    def _drain_by_is_a_time(self) -> Self:
+        if self.drain_by is not None:
+            try:
+                datetime.fromisoformat(self.drain_by)
+            except ValueError:
+                raise ValueError("`drain_by` is no time of the calendar") from None
+        return self
+
+    @property
+    def drained_at(self) -> datetime | None:
+        """By when it is to be empty; None where it is not being drained."""
+        return None if self.drain_by is None else datetime.fromisoformat(self.drain_by)

@@ -8,12 +8,21 @@ from reconciler.model.reasons import Reason
 
 
 class RegionState(StrEnum):
-    """A region in one word. Each but the first goes on to the next with time, and back to the first when it is heard of."""
+    """A region in one word. Of the first four each but the first goes on to the next with time, and back to the first when it is
+    heard of; the others are what people said of a region that is heard of.
+    """
 
     READY = "Ready"
     UNKNOWN = "Unknown"
     LOST = "Lost"
     REVOKED = "Revoked"
+    UNDECLARED = "Undeclared"
+    DRAINING = "Draining"
+    CORDONED = "Cordoned"
+
+
+NOT_HEARD = frozenset({RegionState.UNKNOWN, RegionState.LOST, RegionState.REVOKED})
+"""States of a region that is not heard of, or was given up."""
 
 
 class RegionCondition(Model):
@@ -24,3 +33,6 @@ class RegionCondition(Model):
     reason: Reason
     next_at: datetime | None = None
     """When it goes on to the next state, if nothing changes; None where that is not a matter of time."""
+    epoch: int | None = None
+    """Of the last lease that somebody held there, 0 where nobody ever did: what a person says of the region holds until its agent
+    takes the next one. None where the region is heard of."""

@@ -25,6 +25,8 @@ DISRUPTIONS = frozenset(
         "PreemptionByScheduler",
         "EvictionByEvictionAPI",
         "DeletionByPodGC",
+        "ContainerStatusUnknown",
+        "Unknown",
     }
 )
 """Pod reasons that say that the node or the cluster took the pod away."""
@@ -53,6 +55,8 @@ def ending(workload: WorkloadReport, spec: JobSpec, limit_seconds: int | None) -
     if workload.failed == "DeadlineExceeded":
         reason = because(Why.DEADLINE_EXCEEDED, limit_seconds=limit_seconds)
         return Ending(Event.FAILED, reason, Outcome.DEADLINE_EXCEEDED, final=True)
+    if workload.failed == "Deadman":  # its pods were told to end: their exit codes are no word of the program's
+        return _disrupted("Kubernetes ended it: nothing more was heard of its region's agent")
     failed = [pod for pod in workload.pods if pod.exit_code not in (None, 0)]
     if not failed:
         message = next((pod.message or pod.reason for pod in workload.pods if pod.message or pod.reason), "no exit code was seen")

@@ -122,6 +122,8 @@ def reachable(view: RegionView, fresh_seconds: int) -> Refusal | None:
     name = view.region.name
     if view.closed is not None:
         return Refusal(view.closed, ever=False)
+    if view.region.drain_by is not None:
+        return Refusal(because(Why.DRAINING, region=name, by=view.region.drain_by), ever=False)
     if view.region.cordoned:
         return Refusal(because(Why.CORDONED, region=name), ever=False)
     if view.facts is None or view.report_age_seconds is None:

@@ -13,9 +13,9 @@ from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason, Why, because
-from reconciler.model.record import FINISHED, JobRecord, Phase, Source
+from reconciler.model.record import FINISHED, REACHABLE, JobRecord, Phase, Source
 from reconciler.planning.endings import not_started
-from reconciler.planning.observed import Seen, observe
+from reconciler.planning.observed import Seen, observe, waits_for_region
 from reconciler.planning.records import is_stuck, run_limit, run_seconds_left, with_condition, withdraw
 
 DEADLINE_SLACK = timedelta(seconds=15)
@@ -63,8 +63,8 @@ def advance(record: JobRecord, intent: Intent, seen: Seen, policy: Policy, now: 
     after = _take_in(after, intent, now)
     after = _enforce(after, seen, policy, now)
     away = seen.away if after.current is not None else None
-    foreseen = next((one.message for one in record.conditions if one.type == "RegionReachable"), "")
-    after = with_condition(after, "RegionReachable", away.reason if away is not None else None, now, foreseen)
+    foreseen = next((one.message for one in record.conditions if one.type == REACHABLE), "")
+    after = with_condition(after, REACHABLE, away.reason if away is not None else None, now, foreseen)
     return settle(after, policy, now)
 
 
@@ -185,7 +185,7 @@ _OF_STATE = {
 def _phase(record: JobRecord, policy: Policy) -> tuple[Phase, Reason | None]:
     current = record.current
     if current is not None:
-        return _OF_STATE[current.state], record.why if current.state is State.PROPOSED else current.reason
+        return _OF_STATE[current.state], _why_current(record, current)
     run = record.this_run
     last = run[-1] if run else None
     if last is not None and last.state is State.SUCCEEDED:
@@ -202,6 +202,12 @@ def _phase(record: JobRecord, policy: Policy) -> tuple[Phase, Reason | None]:
     if record.placement.declined == record.run_hash:
         return Phase.HELD, because(Why.DECLINED, into="placements")
     return Phase.PENDING, last.reason if last is not None else None
+
+
+def _why_current(record: JobRecord, current: Attempt) -> Reason | None:
+    if waits_for_region(record):
+        return because(Why.REGION_LOST_WAITS, region=current.region, job=str(record.key))
+    return record.why if current.state is State.PROPOSED else current.reason
 
 
 def _over(
@@ -224,7 +230,7 @@ def _over(
     since = [attempt for attempt in run if attempt.number > record.spec.release]
     disruptions = sum(attempt.outcome in _DISRUPTIVE or _rescheduled(attempt) for attempt in since)
     if disruptions > policy.thresholds.reschedules:
-        return Phase.HELD, because(Why.TOO_MANY_DISRUPTIONS, count=disruptions)
+        return Phase.HELD, because(Why.TOO_MANY_DISRUPTIONS, count=disruptions, job=str(record.key))
     return None
 
 
@@ -240,6 +246,8 @@ def avoided_regions(record: JobRecord) -> frozenset[str]:
     last = record.this_run[-1] if record.this_run else None
     if last is None or not (last.outcome in _DISRUPTIVE or _rescheduled(last)):
         return frozenset()
+    if last.outcome is Outcome.REGION_LOST and record.spec.on_region_lost == "wait" and record.spec.release < last.number:
+        return frozenset()  # it waited for that very region
     return frozenset({last.region})
 
 

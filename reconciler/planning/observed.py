@@ -23,9 +23,11 @@ class Away:
     reason: Reason
     """As its jobs are told."""
     given_up_at: str | None = None
-    """When its lease was revoked, in words; None where it is not. What was granted there ends then."""
-    proven: bool = False
-    """Rule 3 of the protocol: its lease was shown to be revoked after the right was withdrawn, so nothing of it runs."""
+    """When its lease was revoked, in words; None where it is not. Then it has a new epoch, which nobody has taken yet."""
+    forgotten_by: str | None = None
+    """Who has said that it never comes back: then nothing waits for it. None where nobody has."""
+    by_force: bool = False
+    """Whether its lease was taken away at that word alone, so that nobody knows that nothing runs there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Seen:
     """What the region's sync engine says against the attempt's manifest."""
     away: Away | None = None
     """None: the region is heard of."""
+    epoch: int = 0
+    """The highest epoch that the region's lease was seen to have; 0 for none. It never falls, so an old look does no harm."""
 
 
 NOTHING_SEEN = Seen(None, without_it=False)
@@ -52,10 +56,41 @@ def observe(record: JobRecord, seen: Seen, policy: Policy, now: datetime) -> Job
     if attempt.state is State.STOPPING:
         return _stopping(record, attempt, seen, policy, now)
     after = _granted(record, attempt, seen, policy, now) if attempt.state in MAY_RUN else record
-    if after is record and seen.away is not None and seen.away.given_up_at is not None:
-        why = because(Why.REGION_LOST, region=attempt.region, at=seen.away.given_up_at)
-        return withdraw(record, Outcome.REGION_LOST, why, now)
-    return after
+    if after is not record:
+        return after
+    return _lost(record, attempt, seen, now) if _is_lost(attempt, seen) else _bound(record, attempt, seen)
+
+
+def _is_lost(attempt: Attempt, seen: Seen) -> bool:
+    """Rule 3 of the protocol. An attempt runs only under the epoch that it was placed under, and a higher one is made only by a
+    revocation, when the region's agent has stopped everything, or taken by that agent after it has.
+
+    One that is bound to none yet was never let run by anybody; with a lease that is given up it never will be.
+    """
+    given_up = seen.away is not None and seen.away.given_up_at is not None
+    return seen.epoch > attempt.epoch > 0 or (attempt.epoch == 0 and given_up)
+
+
+def _lost(record: JobRecord, attempt: Attempt, seen: Seen, now: datetime) -> JobRecord:
+    reason = _why_lost(attempt, seen.away)
+    forgotten = seen.away is not None and seen.away.forgotten_by is not None
+    waits = record.spec.on_region_lost == "wait" and not forgotten
+    if attempt.state not in MAY_RUN or waits:
+        return withdraw(record, Outcome.REGION_LOST, reason, now)
+    return replace_current(record, attempt.moved(Event.STOPPED, now, outcome=Outcome.REGION_LOST, reason=reason))
+
+
+def _bound(record: JobRecord, attempt: Attempt, seen: Seen) -> JobRecord:
+    if attempt.state not in MAY_RUN or attempt.epoch or not seen.epoch:
+        return record
+    return replace_current(record, attempt.model_copy(update={"epoch": seen.epoch}))
+
+
+def _why_lost(attempt: Attempt, away: Away | None) -> Reason:
+    if away is not None and away.by_force:
+        return because(Why.FORGOTTEN_BY_FORCE, region=attempt.region, by=away.forgotten_by)
+    at = (away.given_up_at if away is not None else None) or f"the end of its epoch {attempt.epoch}"
+    return because(Why.REGION_LOST, region=attempt.region, at=at)
 
 
 def _stopping(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
@@ -65,7 +100,8 @@ def _stopping(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, n
         return _ended(record, found, workload, now)
     # Rule 5 of the protocol: a report that has acted on grants without the attempt says that nothing of it runs.
     said = seen.without_it and (workload is None or workload.stopped)
-    proven = seen.away is not None and seen.away.proven and not _waits_for_region(record, attempt)
+    forgotten = seen.away is not None and seen.away.forgotten_by is not None
+    proven = _is_lost(attempt, seen) and (forgotten or not waits_for_region(record))
     return replace_current(record, attempt.moved(Event.STOPPED, now)) if said or proven else record
 
 
@@ -85,11 +121,12 @@ def _granted(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, no
     return record if waits is None else replace_current(record, attempt.model_copy(update={"reason": waits}))
 
 
-def _waits_for_region(record: JobRecord, attempt: Attempt) -> bool:
-    """Whether only the region's own word, or a person, ends the attempt."""
-    lost = attempt.outcome is Outcome.REGION_LOST
-    waits = record.spec.on_region_lost == "wait" and record.spec.release < attempt.number
-    return lost and waits and not record.cancelled
+def waits_for_region(record: JobRecord) -> bool:
+    """Whether only the word of the lost region, or of a person, ends the current attempt."""
+    attempt = record.current
+    if attempt is None or attempt.state is not State.STOPPING or attempt.outcome is not Outcome.REGION_LOST:
+        return False
+    return record.spec.on_region_lost == "wait" and record.spec.release < attempt.number and not record.cancelled
 
 
 def _ended(record: JobRecord, found: Ending, workload: WorkloadReport | None, now: datetime) -> JobRecord:

@@ -81,12 +81,14 @@ def approve(record: JobRecord, now: datetime) -> JobRecord:
     return replace_current(record, attempt.moved(Event.APPROVED, now))
 
 
-def grant(record: JobRecord, now: datetime) -> JobRecord:
-    """Note that the attempt may run. The grants are written only after this record is published."""
+def grant(record: JobRecord, now: datetime, epoch: int = 0) -> JobRecord:
+    """Note that the attempt may run, under that epoch of its region's lease (0: not known yet). The grants are written only after
+    this record is published.
+    """
     attempt = record.current
     if attempt is None:
         return record
-    return replace_current(record, attempt.moved(Event.GRANT_RECORDED, now))
+    return replace_current(record, attempt.moved(Event.GRANT_RECORDED, now, epoch=epoch))
 
 
 def see_placement(record: JobRecord, seen: PlacementSeen) -> JobRecord:

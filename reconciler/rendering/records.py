@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from heapq import nlargest, nsmallest
 from typing import Any
 
@@ -9,8 +10,11 @@ from reconciler.model.attempt import Attempt
 from reconciler.model.names import JobKey
 from reconciler.model.placement import Placement
 from reconciler.model.reasons import Why, code_of
-from reconciler.model.record import FINISHED, JobRecord, Phase
+from reconciler.model.record import FINISHED, REACHABLE, JobRecord, Phase
+from reconciler.model.region_state import RegionCondition
 from reconciler.rendering.quoting import block
+
+NO_REGIONS: Mapping[str, RegionCondition] = {}
 
 _HEAD = """\
 # Where this job runs, and why. Written by the reconciler; a person may change it, by a commit or a pull request:
@@ -35,13 +39,20 @@ def placement_file(placement: Placement) -> bytes:
     return (_HEAD + str(block(ordered, 0)).lstrip("\n") + "\n").encode()
 
 
-def status_page(records: Mapping[JobKey, JobRecord], problems: Sequence[str], notices: Iterable[str], most: int = 100) -> bytes:
-    """README.md of the status branch: counts, what needs a person, and the jobs that are not over."""
+def status_page(
+    records: Mapping[JobKey, JobRecord],
+    problems: Sequence[str],
+    notices: Iterable[str],
+    regions: Mapping[str, RegionCondition] = NO_REGIONS,
+    most: int = 100,
+) -> bytes:
+    """README.md of the status branch: counts, regions that are not Ready, what needs a person, and the jobs that are not over."""
     counts = Counter(record.phase for record in records.values())
     lines = ["# Status", ""]
     lines += [line for notice in notices for line in (f"> {' '.join(notice.split())}", ">")][:-1]
     lines += ["", "| phase | jobs |", "| --- | --- |"]
     lines += [f"| {phase.value} | {counts[phase]} |" for phase in Phase if counts[phase]]
+    lines += _regions(regions)
     asking = needs_a_person(records.values(), most)
     lines += ["", "## Needs a person", "", *(f"- {_cell(line)}" for line in asking)] if asking else []
     alive = sum(number for phase, number in counts.items() if phase not in FINISHED)
@@ -68,6 +79,30 @@ def status_page(records: Mapping[JobKey, JobRecord], problems: Sequence[str], no
     return ("\n".join(lines) + "\n").encode()
 
 
+def _regions(regions: Mapping[str, RegionCondition]) -> list[str]:
+    if not regions:
+        return []
+    rows = [
+        f"| {name} | {one.state.value} | {_moment(one.since)} | {_moment(one.next_at)} | {_cell(one.reason.text)} |"
+        for name, one in sorted(regions.items())
+    ]
+    head = ["", "## Regions that are not Ready", "", "| region | state | since | next at | why, and what comes next |"]
+    return [*head, "| --- | --- | --- | --- | --- |", *rows]
+
+
+def _moment(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def why_of(record: JobRecord) -> str:
+    """The one sentence behind the phase; where its region is not heard of, that as well."""
+    found = [record.why.text if record.why is not None else ""]
+    for one in record.conditions:
+        if one.type == REACHABLE:
+            found += [one.reason.text if one.reason is not None else "", one.message]
+    return "; ".join(filter(None, found))
+
+
 def needs_a_person(records: Iterable[JobRecord], most: int = 100) -> list[str]:
     """A line for each job that is held and for each condition of a job, by job; at most so many, the rest is counted.
 
@@ -82,6 +117,8 @@ def _asking(record: JobRecord) -> Iterator[tuple[bool, JobKey, str]]:
     if record.phase is Phase.HELD:
         yield False, record.key, f"{record.key}: Held: {record.why.text if record.why is not None else 'a person has to say'}"
     for condition in record.conditions:
+        if condition.type == REACHABLE:
+            continue  # of the region, not of the job: it is told once, with the regions
         reason = condition.reason
         said = (reason.text if reason is not None else "", " ".join(condition.message.split()))
         is_of_main = reason is not None and reason.code == code_of(Why.SOURCE_SUSPICIOUS)
@@ -99,9 +136,7 @@ def _row(record: JobRecord) -> str:
     region = current.region if current is not None else ""
     number = f"a{current.number}" if current is not None else ""
     gpus = _gpus(record, current)
-    return (
-        f"| {record.key} | {record.phase.value} | {region} | {number} | {gpus} | {_cell(record.why.text if record.why else '')} |"
-    )
+    return f"| {record.key} | {record.phase.value} | {region} | {number} | {gpus} | {_cell(why_of(record))} |"
 
 
 def _gpus(record: JobRecord, attempt: Attempt | None) -> str:
@@ -114,7 +149,7 @@ def _gpus(record: JobRecord, attempt: Attempt | None) -> str:
 def _ended_row(record: JobRecord) -> str:
     last = record.last
     region = last.region if last is not None else ""
-    why = _cell(record.why.text if record.why else "")
+    why = _cell(why_of(record))
     return f"| {record.key} | {record.phase.value} | {region} | {len(record.attempts)} | {why} |"
 
 

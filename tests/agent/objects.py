@@ -223,7 +223,8 @@ def make_grant(attempt: str = ATTEMPT, *, nodes: int = 1, run_seconds: int | Non
 
 def make_grants(*granted: Grant | str, version: int = 1, epoch: int = 1, **more: Any) -> Grants:
     """A region's grants; an attempt's name stands for its grant."""
-    attempts = tuple(make_grant(one) if isinstance(one, str) else one for one in granted)
+    named = (make_grant(one) if isinstance(one, str) else one for one in granted)
+    attempts = tuple(one.model_copy(update={"epoch": epoch}) for one in named)
     return Grants(**{"region": "eu", "term": 1, "version": version, "epoch": epoch, "attempts": attempts, **more})
 
 

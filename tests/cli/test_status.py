@@ -88,6 +88,7 @@ def test_json_says_the_same_in_a_stable_form(command: Command, world: HubWorld) 
         "problems",
         "troubles",
         "standstill",
+        "regions",
         "doubt",
     }
     by_job = {each["job"]: each for each in said["jobs"]}

@@ -77,15 +77,10 @@ class Region:
         lease = self.store.get(lease_key("eu"))
         assert lease is not None
         self._version += 1
-        grants = Grants(
-            region="eu",
-            term=1,
-            version=self._version,
-            epoch=Lease.model_validate_json(lease.body).epoch,
-            attempts=tuple(
-                Grant(attempt=one, team=self.team.namespace, job_id="train", nodes=1, run_seconds=run_seconds) for one in attempts
-            ),
-        )
+        epoch = Lease.model_validate_json(lease.body).epoch
+        said = {"team": self.team.namespace, "job_id": "train", "nodes": 1, "epoch": epoch, "run_seconds": run_seconds}
+        granted = tuple(Grant.model_validate({"attempt": one, **said}) for one in attempts)
+        grants = Grants(region="eu", term=1, version=self._version, epoch=epoch, attempts=granted)
         self.store.put(grants_key("eu"), grants.model_dump_json().encode(), expect=self.store.etag(grants_key("eu")))
 
     def report(self) -> RegionReport | None:

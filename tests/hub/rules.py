@@ -100,22 +100,27 @@ class Rules:
                     self._left.add((branch, path))
 
     def _grants(self, result: Result, records: Mapping[str, JobRecord | None]) -> None:
-        """First the ledger, then the grant; no job has two. After a cycle that went well they say what the ledger says."""
+        """First the ledger, then the grant; no job has two. After a cycle that went well they say what the ledger says of attempts of
+        the epoch that they are of.
+        """
         known = {one.name: one for record in records.values() if record is not None for one in record.attempts}
         granted: dict[str, str] = {}
+        epochs: dict[str, int] = {}
         for listed in self._store.list("regions/"):
             if not listed.key.endswith("/grants.json"):
                 continue
             stored = self._store.get(listed.key)
             assert stored is not None
-            for grant in Grants.model_validate_json(stored.body).attempts:
+            grants = Grants.model_validate_json(stored.body)
+            epochs[grants.region] = grants.epoch
+            for grant in grants.attempts:
                 job = f"{grant.team}/{grant.job_id}"
                 assert granted.setdefault(job, grant.attempt) == grant.attempt, f"{job} is granted twice"
                 published = grant.attempt in known or grant.attempt in self._attempts
                 assert published or None in records.values() or not records, f"{grant.attempt} is in no ledger"
         if result.ended in _WENT_WELL and not result.ungranted and records and None not in records.values():
             told = {name for name in granted.values() if name in known or not result.troubles}
-            assert told == {name for name, one in known.items() if one.state in MAY_RUN}
+            assert told == {name for name, one in known.items() if one.state in MAY_RUN and one.epoch == epochs[one.region]}
 
 
 def check_pods(running: Mapping[str, list[str]]) -> None:

@@ -1,21 +1,19 @@
 """A region that is not heard of, from its first missed report to its return; the hub's own faults are not the region's."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reconciler.hub.results import Ended
 from reconciler.model.attempt import Outcome, State
-from reconciler.model.grants import Lease, lease_key
+from reconciler.model.grants import lease_key
 from reconciler.model.record import Phase
 from reconciler.model.region_state import RegionState
 from reconciler.ports import Transient
 from tests.builders import TEAM
 from tests.hub.rig import Rig
+from tests.hub.silence import STEP, lease, lost, pass_time, state
 from tests.hub.words import stopped, succeeded
-
-STEP = 5.0
 
 
 @pytest.fixture
@@ -25,35 +23,6 @@ def local(tmp_path: Path) -> Rig:
     rig.tell("us")
     rig.settle()
     return rig
-
-
-def pass_time(rig: Rig, seconds: float, *, heard: tuple[str, ...] = ("us",), each: Callable[[], None] = lambda: None) -> None:
-    """Let time pass with a cycle every few seconds; `heard`: regions that go on to report."""
-    until = rig.clock.seconds + seconds
-    while rig.clock.seconds < until:
-        rig.clock.seconds += STEP
-        for region in heard:
-            rig.tell_again(region)
-        each()
-        rig.cycle()
-
-
-def state(rig: Rig, region: str = "eu") -> RegionState:
-    found = rig.hub_file().regions.get(region)
-    return RegionState.READY if found is None else found.state
-
-
-def lease(rig: Rig, region: str = "eu") -> Lease:
-    stored = rig.store.inner.get(lease_key(region))
-    assert stored is not None
-    return Lease.model_validate_json(stored.body)
-
-
-def lost(rig: Rig, **fields: object) -> str:
-    """A job runs in eu, and eu is not heard of until its lease is revoked; the attempt's name."""
-    name = rig.placed(**fields).name
-    pass_time(rig, 360)
-    return name
 
 
 def test_silence_is_told_step_by_step_and_only_a_revoked_lease_starts_the_job_elsewhere(local: Rig) -> None:
@@ -84,19 +53,28 @@ def test_silence_is_told_step_by_step_and_only_a_revoked_lease_starts_the_job_el
     assert local.manifests("eu") == []
 
 
-def test_nothing_is_granted_elsewhere_before_the_right_was_taken_away_there(local: Rig) -> None:
-    """First the ledger says that it is being stopped, then the grants are without it, then the lease is shown to be revoked."""
+def test_its_jobs_start_elsewhere_in_the_very_cycle_that_revokes_and_not_before(local: Rig) -> None:
     local.placed()
     pass_time(local, 300)
     seen = []
-    while local.granted("us") == []:
-        local.clock.seconds += STEP
-        local.tell_again("us")
-        local.cycle()
-        seen.append(
-            (lease(local).revoked, local.record().attempts[0].state, bool(local.granted("eu")), bool(local.granted("us")))
-        )
-    assert seen[-2:] == [(True, State.STOPPING, False, False), (True, State.STOPPED, False, True)], seen
+    while not lease(local).revoked:
+        assert local.granted("us") == []
+        pass_time(local, STEP)
+        seen.append((local.record().attempts[0].state, local.granted("eu"), len(local.granted("us"))))
+    assert seen[-1] == (State.STOPPED, [], 1), seen
+
+
+def test_an_attempt_is_granted_under_its_own_epoch_for_good(local: Rig) -> None:
+    """A hub that dies between the revocation and its push leaves a ledger in which the attempt may run; the region may be back."""
+    first = local.placed()
+    assert (first.epoch, local.grants("eu").attempts[0].epoch) == (1, 1)
+    local.write_lease("eu", 2)
+    local.tell("eu", stopped(first.name), lease_epoch=2)
+    local.clock.seconds += 1
+    local.settle()
+    before = local.record().attempts[0]
+    assert (before.state, before.outcome) == (State.STOPPED, Outcome.REGION_LOST)
+    assert first.name not in local.granted("eu")
 
 
 def test_a_region_whose_lease_is_renewed_is_alive_however_silent_its_reports_are(local: Rig) -> None:
@@ -199,20 +177,14 @@ def test_a_hub_that_has_just_started_watches_for_the_whole_time_and_keeps_what_w
     assert lease(local).revoked
 
 
-@pytest.mark.parametrize("after", ["revoked", "withdrawn"])
-def test_a_hub_that_dies_on_the_way_is_followed_by_one_that_goes_on(local: Rig, after: str) -> None:
+def test_a_hub_that_dies_after_the_revocation_is_followed_by_one_that_goes_on(local: Rig) -> None:
     local.placed()
     pass_time(local, 300)
-    if after == "revoked":
-        local.git.before_push.append(lambda: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            pass_time(local, 100)
-        assert lease(local).revoked
-        assert local.attempt().state is State.RUNNING
-    else:
-        while local.attempt().state is State.RUNNING:
-            pass_time(local, 5)
-        assert local.attempt().state is State.STOPPING
+    local.git.before_push.append(lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        pass_time(local, 100)
+    assert lease(local).revoked
+    assert local.attempt().state is State.RUNNING
     local.restart()
     pass_time(local, 60)
     assert [(one.region, one.state) for one in local.record().attempts] == [("eu", State.STOPPED), ("us", State.GRANTED)]
@@ -264,7 +236,7 @@ def test_a_region_that_never_had_a_lease_is_given_up_by_making_its_first(tmp_pat
     pass_time(rig, 290)
     assert rig.store.inner.get(lease_key("eu")) is None
     pass_time(rig, 60)
-    assert (lease(rig).epoch, lease(rig).revoked) == (1, True)
+    assert (lease(rig).epoch, lease(rig).revoked) == (2, True)
     assert rig.attempt().region == "us"
 
 

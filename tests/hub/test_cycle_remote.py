@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.hub.closed import RETRY_SECONDS
-from reconciler.hub.cycle import TRIES
-from reconciler.hub.results import Ended
+from reconciler.hub.results import TRIES, Ended
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.grants import grants_key
 from reconciler.model.record import Phase

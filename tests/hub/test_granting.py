@@ -34,7 +34,7 @@ class World:
     def say(self, job_id: str, state: State, **fields: object) -> str:
         """A job's record with one attempt in that state, in eu; the attempt's name."""
         spec = make_spec(job_id, max_runtime_seconds=3600)
-        attempt = make_attempt(state=state, spec=spec, **fields)  # type: ignore[arg-type]
+        attempt = make_attempt(state=state, spec=spec, **{"epoch": 1, **fields})  # type: ignore[arg-type]
         record = make_record(attempt, spec=spec)
         self.records[record.key] = record
         return attempt.name
@@ -97,7 +97,7 @@ def test_exactly_those_are_listed_that_the_ledger_lets_run(world: World, state: 
 def test_a_grant_says_how_much_run_time_is_left(world: World) -> None:
     world.policy = Policy(limits=Limits(max_runtime_seconds=1800))
     name = world.say("llm-a", State.GRANTED)
-    want = Grant(attempt=name, team=TEAM, job_id="llm-a", nodes=1, run_seconds=1800)
+    want = Grant(attempt=name, team=TEAM, job_id="llm-a", nodes=1, epoch=1, run_seconds=1800)
     assert world.write(world.granting()).attempts == (want,)
 
 

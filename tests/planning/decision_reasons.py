@@ -140,6 +140,12 @@ DECISIONS: dict[Why, tuple[Snapshot, type[Decision], str, Numbers]] = {
     Why.PINNED_ELSEWHERE: (world(make_region("eu"), US, pin="eu"), Wait, "us", {"pin": "eu"}),
     # Not now.
     Why.CORDONED: (world(make_region("eu", a100=8, cordoned=True)), Wait, "eu", {"region": "eu"}),
+    Why.DRAINING: (
+        world(make_region("eu", a100=8, drain_by="2026-05-01T13:00:00Z")),
+        Wait,
+        "eu",
+        {"region": "eu", "by": "2026-05-01T13:00:00Z"},
+    ),
     Why.NO_REPORT: (world(make_region("eu", age=None)), Wait, "eu", {"region": "eu"}),
     Why.REPORT_STALE: (
         world(make_region("eu", a100=8, age=30.6)),

@@ -98,6 +98,16 @@ LIVES: dict[Why, tuple[JobRecord, Any, Numbers]] = {
         of_attempt,
         {"region": "eu", "at": "10:05:00 UTC"},
     ),
+    Why.FORGOTTEN_BY_FORCE: (
+        looked_at(running(), away=Away(because(Why.REGION_AWAY, region="eu"), "10:05:00 UTC", forgotten_by="ann", by_force=True)),
+        of_attempt,
+        {"region": "eu", "by": "ann"},
+    ),
+    Why.REGION_LOST_WAITS: (
+        looked_at(running(on_region_lost="wait"), away=Away(because(Why.REGION_AWAY, region="eu"), "10:05:00 UTC")),
+        of_job,
+        {"region": "eu", "job": str(make_record().key)},
+    ),
     Why.REGION_LOST_HELD: (
         settle(
             make_record(make_attempt(state=State.STOPPED, outcome=Outcome.REGION_LOST), spec=make_spec(on_region_lost="hold")),
@@ -134,7 +144,7 @@ LIVES: dict[Why, tuple[JobRecord, Any, Numbers]] = {
     Why.TOO_MANY_DISRUPTIONS: (
         settle(make_record(*failed_attempts(21, outcome=Outcome.DISRUPTED)), Policy(), NOW),
         of_job,
-        {"count": 21},
+        {"count": 21, "job": "team-a/llm-a"},
     ),
     Why.HELD: (settle(make_record(placement=HELD_BACK), Policy(), NOW), of_job, {}),
     Why.DECLINED: (settle(make_record(placement=DECLINED), Policy(), NOW), of_job, {"into": "placements"}),

@@ -209,7 +209,7 @@ def unreachable(view: RegionView, snapshot: Snapshot) -> bool:
     """Whether the region gets nothing new at present."""
     age = view.report_age_seconds
     silent = view.facts is None or age is None or age > snapshot.policy.thresholds.report_fresh_seconds
-    return view.closed is not None or view.region.cordoned or silent
+    return view.closed is not None or view.region.cordoned or view.region.drain_by is not None or silent
 
 
 def wait_instead(

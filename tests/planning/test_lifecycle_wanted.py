@@ -138,14 +138,16 @@ def test_a_failed_spec_that_was_mended_runs_again_and_a_successful_one_does_not(
     assert (asked.phase, asked.conditions) == (Phase.PENDING, ()), "it will run what it says"
 
 
-def test_held_for_a_person_until_rerun_is_raised() -> None:
+def test_held_for_a_person_until_it_is_released_or_rerun_is_raised() -> None:
     attempts = [make_attempt(number, State.FAILED, outcome=Outcome.DISRUPTED) for number in range(1, 4)]
     policy = Policy.model_validate({"thresholds": {"reschedules": 2}})
     held = look(make_record(*attempts), policy=policy)
-    assert (held.phase, held.why) == (Phase.HELD, because(Why.TOO_MANY_DISRUPTIONS, count=3))
+    assert (held.phase, held.why) == (Phase.HELD, because(Why.TOO_MANY_DISRUPTIONS, count=3, job="team-a/llm-a"))
     assert look(make_record(*attempts[:2]), policy=policy).phase is Phase.PENDING
     after = look(held, wants(make_spec(rerun=1)), policy=policy)
     assert (after.phase, after.this_run) == (Phase.PENDING, ())
+    released = look(held, wants(make_spec(release=3)), policy=policy)
+    assert (released.phase, len(released.this_run)) == (Phase.PENDING, 3)
 
 
 def test_only_disruptions_are_counted_until_it_is_held() -> None:

@@ -129,6 +129,7 @@ def _region(rng: _Dice, name: str) -> RegionView:
         age=rng.usual(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 30.0, 30.5, None),
         closed=rng.rarely(because(Why.BRANCH_REFUSED, branch=f"region/{name}", message="protected"), None),
         cordoned=rng.rarely(value=True, otherwise=False),
+        drain_by=rng.rarely(value="2026-05-01T13:00:00Z", otherwise=None),
         node_pools=rng.choice(((), (pool,))),
         prices={model: rng.choice((0.0, 1.0, 2.0, 3.5)) for model in MODELS if rng.random() < 0.7},
         compliance=[tag for tag in ("gdpr", "hipaa") if rng.random() < 0.8],

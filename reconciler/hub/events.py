@@ -1,0 +1,21 @@
+"""What happened to jobs between two ledgers, in words: for the commit, and for the log."""
+
+from collections.abc import Iterable, Mapping
+
+from reconciler.model.names import JobKey
+from reconciler.model.record import JobRecord, Phase
+
+
+def events_of(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> tuple[str, ...]:
+    """What happened to jobs, a line each."""
+    return tuple(_events(before, after))
+
+
+def _events(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> Iterable[str]:
+    for key in sorted(key for key, new in after.items() if before.get(key) is not new):
+        old, new = before.get(key), after[key]
+        if old is not None and old.phase is new.phase and old.last == new.last:
+            continue
+        where = f" in {new.last.region}" if new.last is not None and new.current is not None else ""
+        why = f": {new.why.text}" if new.why is not None and new.phase not in (Phase.RUNNING, Phase.STARTING) else ""
+        yield f"{key} {new.phase.value.lower()}{where}{why}"

@@ -1,0 +1,161 @@
+"""Agents with one thing made wrong."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from reconciler.agent import decide, lease, loop, renewing, seen, working
+from reconciler.agent.actions import Action, DeletePod, LiftGate, PatchDeadline, Release, Stop
+from reconciler.agent.decide import Decision, Right
+from reconciler.agent.memory import Memory, Site
+from reconciler.agent.record import Broken, Record, decode
+from reconciler.agent.report import Look
+from reconciler.agent.seen import Seen, Standing
+from reconciler.model.grants import Grants
+from reconciler.ports import Stored, SyncState
+from tests.mutants.mutating import exchanged, mutant
+
+NEVER = float("inf")
+
+
+@mutant("no self-fence")
+@contextmanager
+def no_self_fence() -> Iterator[None]:
+    with (
+        exchanged(renewing, "fence_at", lambda _: lambda *_: NEVER),
+        exchanged(renewing, "fence_of", lambda _: lambda *_: NEVER),
+    ):
+        yield
+
+
+@mutant("the fence suspends, and leaves the pods to a controller that may be slow")
+def fence_by_suspend_alone() -> AbstractContextManager[None]:
+    def made(real: Any) -> Any:
+        def stop(attempt: Seen, grace_limit: int | None) -> list[Stop]:
+            found: list[Stop] = real(attempt, grace_limit)
+            return found if grace_limit is None else [one for one in found if not isinstance(one, DeletePod)]
+
+        return stop
+
+    return exchanged(decide, "stop", made)
+
+
+@mutant("a renewal counts from its answer")
+def renewal_counted_from_its_answer() -> AbstractContextManager[None]:
+    def made(real: Any) -> Any:
+        def with_lease(site: Site, memory: Memory) -> Memory:
+            after: Memory = real(site, memory)
+            if after.holding.sent_at is None or after.holding.sent_at == memory.holding.sent_at or after.renewal is None:
+                return after
+            now = site.clock.monotonic()
+            renewal = replace(after.renewal, sent_at=site.clock.now(), monotonic=now)
+            return replace(after, holding=replace(after.holding, sent_at=now), renewal=renewal)
+
+        return with_lease
+
+    return exchanged(loop, "with_lease", made)
+
+
+@mutant("the epoch of the grants is not looked at")
+def epoch_ignored() -> AbstractContextManager[None]:
+    def made(real: Any) -> Any:
+        def deciding(attempts: Any, record: Record, grants: Grants | None, right: Right, sync: SyncState | None) -> Decision:
+            believed = grants.model_copy(update={"epoch": right.epoch}) if grants is not None else None
+            decision: Decision = real(attempts, record, believed, right, sync)
+            return decision
+
+        return deciding
+
+    return exchanged(working, "decide", made)
+
+
+@mutant("pods are read from a cache that is one look old")
+def pods_from_a_cache() -> AbstractContextManager[None]:
+    kept: dict[str, Any] = {}
+
+    def made(real: Any) -> Any:
+        def looking(site: Site, memory: Memory) -> tuple[Look, Memory]:
+            look, after = real(site, memory)
+            pods = kept.get(site.incarnation, look.state.pods)
+            kept[site.incarnation] = look.state.pods
+            return replace(look, state=replace(look.state, pods=pods)), after
+
+        return looking
+
+    return exchanged(working, "_look", made)
+
+
+@mutant("releases and lifts ask for no valid lease")
+@contextmanager
+def starts_without_a_lease() -> Iterator[None]:
+    def made(real: Any) -> Any:
+        def deciding(attempts: Any, record: Record, grants: Grants | None, right: Right, sync: SyncState | None) -> Decision:
+            decision: Decision = real(attempts, record, grants, right, sync)
+            if right.valid:
+                return decision
+            anyway: Decision = real(attempts, record, grants, replace(right, valid=True, stop_all=False), sync)
+            starts: tuple[Action, ...] = tuple(
+                one for one in anyway.actions if isinstance(one, Release | LiftGate | PatchDeadline)
+            )
+            return replace(decision, record=anyway.record, actions=(*decision.actions, *starts))
+
+        return deciding
+
+    with exchanged(working, "decide", made), exchanged(working, "may_start", lambda _: lambda *_: True):
+        yield
+
+
+@mutant("an object that was made again is released again")
+def released_twice() -> AbstractContextManager[None]:
+    def made(real: Any) -> Any:
+        def steps(attempt: Seen, *more: Any, **named: Any) -> Any:
+            again = seen.standing(attempt) is Standing.REPLACED and attempt.named is not None
+            return real(replace(attempt, entry=None) if again else attempt, *more, **named)
+
+        return steps
+
+    return exchanged(decide, "_steps", made)
+
+
+@mutant("stopped is said while a release may be under way")
+def stopped_said_too_early() -> AbstractContextManager[None]:
+    return exchanged(seen, "settled", lambda _: lambda attempt: not attempt.active)
+
+
+@mutant("the epoch after a revocation is taken before everything has stopped")
+def epoch_taken_at_once() -> AbstractContextManager[None]:
+    def made(real: Any) -> Any:
+        def next_epoch(*given: Any, **named: Any) -> tuple[int, bool]:
+            return real(*given, **named)[0], True
+
+        return next_epoch
+
+    return exchanged(lease, "next_epoch", made)
+
+
+@mutant("the record is written only after the release")
+def record_after_the_release() -> AbstractContextManager[None]:
+    """As long as the agent lives, it knows all the same; its successor does not."""
+    once: dict[str, set[str]] = {}
+
+    def made(real: Any) -> Any:
+        def remember(site: Site, memory: Memory, record: Record, stored: Stored | None) -> tuple[bool, Memory]:
+            new = {str(key) for key in record.attempts} - _keys(stored)
+            known = once.setdefault(site.incarnation, set())
+            if new - known and stored is not None:
+                known |= new
+                return True, memory
+            done: tuple[bool, Memory] = real(site, memory, record, stored)
+            return done
+
+        return remember
+
+    return exchanged(working, "_remember", made)
+
+
+def _keys(stored: Stored | None) -> set[str]:
+    try:
+        return {str(key) for key in decode(stored.body).attempts} if stored is not None else set()
+    except Broken:
+        return set()
