@@ -74,6 +74,7 @@ def test_for_long_its_jobs_end_by_the_fence_and_go_on_elsewhere(world: World, re
     grace = TIMES.loss.fence_kill_seconds * 3
     first = world.trained_anywhere(job, region, *others, stubborn=True, grace_seconds=grace)
     commit, epoch, revoked = world.branch(f"region/{region}"), world.lease(region).epoch, len(world.runs.revoked(region))
+    world.until_renewal_is_near(region)
     cut = world.fleet.witness.now()
     with world.wires.cut_off(world.ways(region), how):
         ended = end_of(first, TIMES.failover)

@@ -192,6 +192,12 @@ class World:
         """Wait until its lease is revoked once more than `before` times."""
         until(lambda: len(self.runs.revoked(region)) > before, within_seconds, 0.01)
 
+    def until_renewal_is_near(self, region: str) -> None:
+        """Wait until the next renewal of its lease is due in a moment: cut off now, it has used up most of what the last one gave."""
+        before = self.fleet.lease(region)
+        until(lambda: self.fleet.lease(region) != before, TIMES.failover, 0.02)
+        self.passes(TIMES.agent(1.0, deadman=False).renew_seconds * 0.8)
+
     def passes(self, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Let time pass, and ask something all the while."""
         deadline = self.fleet.witness.now() + seconds
