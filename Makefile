@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e check format schemas golden docs bench pins clean
+.PHONY: help demo test e2e faults mutants soak check format schemas golden docs bench pins clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,15 @@ e2e: $(READY) ## on real control planes, Flux, Argo CD, Gitea, S3: built from th
 	@tests/e2e/build.sh $(if $(filter fleet,$(SUITE)),kubestack flux argocd gitea s3) >/dev/null
 	$(if $(filter-out parts,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/fleet -n 0 -p no:randomly --timeout=600)
 	$(if $(filter-out fleet,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e --ignore=tests/e2e/fleet -n 2 --dist=loadfile -p no:randomly --timeout=600)
+
+faults: $(READY) ## SEEDS=1000 histories in a simulated world, with faults of every kind; each that breaks a rule is told as a short story
+	$(BIN)/python -m reconciler.sim faults --seeds $(or $(FIRST),0)-$$(( $(or $(FIRST),0) + $(or $(SEEDS),1000) - 1 ))
+
+mutants: $(READY) ## hubs and agents with one thing made wrong: the simulated world must catch each of them
+	$(BIN)/python -m tests.mutants
+
+soak: $(READY) ## a simulated day: 5 % of store requests fail, the hub starts anew and is cut off, regions die
+	$(BIN)/python -m reconciler.sim soak
 
 check: $(READY) ## format, lint, layers, types, fast tests: before every commit
 	$(BIN)/ruff format --check --quiet .

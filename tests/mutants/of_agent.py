@@ -62,7 +62,8 @@ def epoch_ignored() -> AbstractContextManager[None]:
     def made(real: Any) -> Any:
         def deciding(attempts: Any, record: Record, grants: Grants | None, right: Right, sync: SyncState | None) -> Decision:
             believed = grants.model_copy(update={"epoch": right.epoch}) if grants is not None else None
-            decision: Decision = real(attempts, record, believed, right, sync)
+            granted = [_under(each, right.epoch) for each in attempts]
+            decision: Decision = real(granted, record, believed, right, sync)
             return decision
 
         return deciding
@@ -152,6 +153,10 @@ def record_after_the_release() -> AbstractContextManager[None]:
         return remember
 
     return exchanged(working, "_remember", made)
+
+
+def _under(attempt: Seen, epoch: int) -> Seen:
+    return attempt if attempt.grant is None else replace(attempt, grant=attempt.grant.model_copy(update={"epoch": epoch}))
 
 
 def _keys(stored: Stored | None) -> set[str]:
