@@ -5,7 +5,6 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
@@ -17,24 +16,56 @@ from tests.waiting import until
 ACCESS, SECRET, LOCATION = "e2e-access", "e2e-secret", "us-east-1"
 
 
-@dataclass(frozen=True, slots=True)
 class S3Server:
-    """Where it listens, and the folder whose subfolders are its buckets."""
+    """Its `folder` has the buckets as subfolders. `start` brings it up, `stop` ends it; it may be started again on what it has kept."""
 
-    endpoint: str
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "buckets"
+        self.folder.mkdir(parents=True)
+        (self.port,) = free_ports(1)
+        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self._home = folder
+        self._running: subprocess.Popen[bytes] | None = None
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What a program needs to be let in."""
+    def start(self) -> None:
+        """Serve; returns as soon as it listens."""
+        command = [str(built("s3") / "versitygw"), "--port", f"127.0.0.1:{self.port}", "--region", LOCATION, "--quiet", "posix"]
+        environment = {"PATH": os.defpath, "HOME": str(self._home), "ROOT_ACCESS_KEY": ACCESS, "ROOT_SECRET_KEY": SECRET}
+        with (self._home / "log").open("ab") as log:
+            self._running = subprocess.Popen(
+                [*command, str(self.folder)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
+        until(self._listens, 30.0, 0.1)
+
+    def stop(self) -> None:
+        """End it; nothing where it does not run."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.terminate()
+            running.wait(10)
+
+    def _listens(self) -> bool:
+        assert self._running is not None
+        if self._running.poll() is not None:
+            raise RuntimeError(f"versitygw ended with {self._running.returncode}")
+        with socket.socket() as door:
+            return door.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def environment_by(self, port: int) -> dict[str, str]:
+        """What a program needs to be let in that reaches it by a port of its own."""
         return {
             "AWS_ACCESS_KEY_ID": ACCESS,
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_REGION": LOCATION,
             "AWS_DEFAULT_REGION": LOCATION,
             "AWS_EC2_METADATA_DISABLED": "true",
-            "RECONCILER_STORE_ENDPOINT": self.endpoint,
+            "RECONCILER_STORE_ENDPOINT": f"http://127.0.0.1:{port}",
         }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program needs to be let in."""
+        return self.environment_by(self.port)
 
     def make_bucket(self, name: str) -> None:
         """A new bucket."""
@@ -52,25 +83,9 @@ class S3Server:
 @contextmanager
 def s3_server(folder: Path) -> Iterator[S3Server]:
     """A server for the time of a `with` block."""
-    (folder / "buckets").mkdir(parents=True)
-    (port,) = free_ports(1)
-    command = [str(built("s3") / "versitygw"), "--port", f"127.0.0.1:{port}", "--region", LOCATION, "--quiet", "posix"]
-    environment = {"PATH": os.defpath, "HOME": str(folder), "ROOT_ACCESS_KEY": ACCESS, "ROOT_SECRET_KEY": SECRET}
-    with (folder / "log").open("wb") as log:
-        running = subprocess.Popen(
-            [*command, str(folder / "buckets")], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
-        )
+    server = S3Server(folder)
     try:
-        server = S3Server(f"http://127.0.0.1:{port}", folder / "buckets")
-        until(lambda: _listens(running, port), 30.0, 0.1)
+        server.start()
         yield server
     finally:
-        running.terminate()
-        running.wait(10)
-
-
-def _listens(running: subprocess.Popen[bytes], port: int) -> bool:
-    if running.poll() is not None:
-        raise RuntimeError(f"versitygw ended with {running.returncode}")
-    with socket.socket() as door:
-        return door.connect_ex(("127.0.0.1", port)) == 0
+        server.stop()

@@ -7,14 +7,16 @@ own stores are folders; the store where hub and agents meet is the S3 server.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -27,7 +29,7 @@ from tests.e2e.flux import start_flux
 from tests.e2e.gitea import Repository, serving
 from tests.e2e.kubelet import Machines, machines, nodes_of
 from tests.e2e.person import Person
-from tests.e2e.programs import Program
+from tests.e2e.programs import CHECKOUT, Program
 from tests.e2e.s3 import S3Server, s3_server
 from tests.e2e.witness import Witness, witnessing
 from tests.e2e.world import token_kubeconfig
@@ -37,6 +39,32 @@ IMAGES = ("registry.example.com/ml/*", STAGE_IMAGE)
 """What can be pulled in the regions."""
 WEBHOOK_SECRET = "of-the-end-to-end-tests"
 AGENT_FLAGS = ("--look", "2")
+
+Way = Callable[[str, int], int]
+"""Who asks whom (`hub-store`, `hub-git`, `<region>-store`, `<region>-git`), and where that listens → the port by which it is reached."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a fleet differs from the plain one: the ways between its parts, what its regions' files say, how its agents are run."""
+
+    way: Way = lambda _who, port: port
+    region_fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Region → what its file says besides."""
+    agent_module: str = "reconciler.cli"
+    agent_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Region → options of its agent besides the usual ones."""
+    examples: bool = True
+    """Whether it begins with the example's jobs."""
+
+    def by(self, who: str, url: str) -> str:
+        """An address on loopback, by somebody's own way."""
+        parts = urlsplit(url)
+        assert parts.port is not None
+        return url.replace(f":{parts.port}/", f":{self.way(who, parts.port)}/")
+
+
+PLAIN = Layout()
 
 
 @dataclass(frozen=True)
@@ -137,6 +165,12 @@ class Fleet:
     witness: Witness
     listen: str
     regions: dict[str, RegionUp] = field(default_factory=dict)
+    layout: Layout = PLAIN
+
+    def another_hub(self, name: str) -> Program:
+        """A second hub with a folder of its own; not started."""
+        (port,) = free_ports(1)
+        return _hub(name, self.folder, self.store, self.remote, f"127.0.0.1:{port}", self.layout)
 
     def lease(self, region: str) -> bytes:
         """A region's lease, as it lies in the store."""
@@ -156,12 +190,15 @@ class Fleet:
         self.person.git("push", "--quiet", "origin", f"{commit}:refs/heads/region/{region}")
 
 
-def write_repository(folder: Path, root: Path, store: S3Server) -> None:
+def write_repository(folder: Path, root: Path, store: S3Server, layout: Layout) -> None:
     """The example, with each region's engine and the store of this fleet. The changes are not committed."""
     make_repository(folder, root)
     for name, engine in ENGINES.items():
-        _edit(folder / "regions" / f"{name}.yaml", {"sync_engine": engine})
-    address = {"url": "s3://hub/fleet", "endpoint": store.endpoint, "location": "us-east-1"}
+        _edit(folder / "regions" / f"{name}.yaml", {"sync_engine": engine, **layout.region_fields.get(name, {})})
+    if not layout.examples:
+        shutil.rmtree(folder / "jobs")
+    endpoint = layout.by("hub-store", f"{store.endpoint}/").rstrip("/")
+    address = {"url": "s3://hub/fleet", "endpoint": endpoint, "location": "us-east-1"}
     _edit(folder / "reconciler.yaml", {"store": address, "intervals": {"poll_seconds": 0.5, "push_seconds": 0.5}})
 
 
@@ -170,29 +207,39 @@ def _edit(path: Path, changes: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def region_up(fleet_folder: Path, name: str, remote: Remote, store: S3Server, declared: Path) -> Iterator[RegionUp]:
+def region_up(fleet_folder: Path, name: str, remote: Remote, store: S3Server, layout: Layout) -> Iterator[RegionUp]:
     """One region: control plane, nodes as declared, the bootstrap as it is printed, its engine; the agent is not started yet."""
     folder, engine = fleet_folder / name, ENGINES[name]
     with ExitStack() as stack:
         plane = stack.enter_context(region(folder / "plane", name))
-        nodes = stack.enter_context(machines(plane, nodes_of(declared), images=IMAGES))
+        declared = nodes_of(fleet_folder / "person" / "regions" / f"{name}.yaml")
+        environment = {"PYTHONPATH": str(CHECKOUT)}  # so that `reconciler stage` is this checkout's
+        nodes = stack.enter_context(machines(plane, declared, images=IMAGES, environment=environment))
         start = start_flux if engine == "flux" else start_argo
         running = stack.enter_context(start(plane, folder / "engine"))
         home = folder / "home"
         home.mkdir()
-        printed = _bootstrap(name, remote.public_url, home)
+        printed = _bootstrap(name, layout.by(f"{name}-git", remote.public_url), home)
         documents = [each for each in yaml.safe_load_all(printed) if each and each["kind"] != "Deployment"]
         plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(documents))
         kubeconfig = token_kubeconfig(plane)
-        command = ["agent", name, "--engine", engine, "--kubeconfig", str(kubeconfig), "--store", "s3://hub/fleet", *AGENT_FLAGS]
-        replicas = [
-            Program(f"{which}-{name}", command, fleet_folder / "logs", store.environment) for which in ("agent", "standby")
-        ]
+        agent, standby = _replicas(fleet_folder, name, kubeconfig, store, layout)
         try:
-            yield RegionUp(name, engine, plane, nodes, *replicas, running.processes)
+            yield RegionUp(name, engine, plane, nodes, agent, standby, running.processes)
         finally:
-            for replica in replicas:
+            for replica in (agent, standby):
                 replica.stop()
+
+
+def _replicas(folder: Path, name: str, kubeconfig: Path, store: S3Server, layout: Layout) -> tuple[Program, Program]:
+    """Both replicas of a region's agent; neither is started."""
+    place = ["--engine", ENGINES[name], "--kubeconfig", str(kubeconfig), "--store", "s3://hub/fleet"]
+    command = ["agent", name, *place, *AGENT_FLAGS, *layout.agent_flags.get(name, ())]
+    access = store.environment_by(layout.way(f"{name}-store", store.port))
+    one, other = (
+        Program(f"{which}-{name}", command, folder / "logs", access, layout.agent_module) for which in ("agent", "standby")
+    )
+    return one, other
 
 
 def _bootstrap(region_name: str, repo: str, home: Path) -> str:
@@ -202,38 +249,42 @@ def _bootstrap(region_name: str, repo: str, home: Path) -> str:
     return done.stdout
 
 
+def _hub(name: str, folder: Path, store: S3Server, remote: Remote, listen: str, layout: Layout) -> Program:
+    environment = {**store.environment_by(layout.way("hub-store", store.port)), "RECONCILER_WEBHOOK_SECRETS": WEBHOOK_SECRET}
+    place = ["--repo", layout.by("hub-git", remote.hub_url), "--folder", str(folder / f"{name}-clone"), "--listen", listen]
+    return Program(name, ["hub", *place], folder / "logs", environment)
+
+
 @contextmanager
-def fleet_up(folder: Path) -> Iterator[Fleet]:
+def fleet_up(folder: Path, layout: Layout = PLAIN) -> Iterator[Fleet]:
     """The fleet, up and reporting; the hub has begun with the example's jobs."""
     with ExitStack() as stack:
         store = stack.enter_context(s3_server(folder / "s3"))
         store.make_bucket("hub")
         tree = folder / "person"
-        write_repository(tree, folder / "stores", store)
+        write_repository(tree, folder / "stores", store, layout)
         person = Person(tree)
         person.commit("Name the engines and the store")
         (port,) = free_ports(1)
         listen = f"127.0.0.1:{port}"
         remote = stack.enter_context(on_gitea(folder, tree, listen))
-        environment = {**store.environment, "RECONCILER_WEBHOOK_SECRETS": WEBHOOK_SECRET}
-        place = ["--repo", remote.hub_url, "--folder", str(folder / "hub-clone"), "--listen", listen]
-        hub = Program("hub", ["hub", *place], folder / "logs", environment)
+        hub = _hub("hub", folder, store, remote, listen, layout)
         stack.callback(hub.stop)
-        regions = _regions_up(stack, folder, remote, store, tree)
+        regions = _regions_up(stack, folder, remote, store, layout)
         witness = stack.enter_context(witnessing({name: each.plane.kubeconfig for name, each in regions.items()}))
         for each in regions.values():
             each.agent.start()
         for each in regions.values():
             each.agent.until_said('"leads"')
-        fleet = Fleet(folder, store, remote, person, hub, witness, listen, regions)
+        fleet = Fleet(folder, store, remote, person, hub, witness, listen, regions, layout)
         hub.start()
         hub.until_said("listening")
         yield fleet
 
 
-def _regions_up(stack: ExitStack, folder: Path, remote: Remote, store: S3Server, tree: Path) -> dict[str, RegionUp]:
+def _regions_up(stack: ExitStack, folder: Path, remote: Remote, store: S3Server, layout: Layout) -> dict[str, RegionUp]:
     """All regions side by side."""
-    ups = {name: region_up(folder, name, remote, store, tree / "regions" / f"{name}.yaml") for name in ENGINES}
+    ups = {name: region_up(folder, name, remote, store, layout) for name in ENGINES}
     # These threads live until the end: a control plane's programs die with the thread that started them.
     threads = stack.enter_context(ThreadPoolExecutor(len(ups)))
     started = {name: threads.submit(up.__enter__) for name, up in ups.items()}

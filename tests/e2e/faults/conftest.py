@@ -1,0 +1,33 @@
+"""The fleet of the faults, brought up once for all tests here. Collected by `make e2e` only."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.faults.world import STORIES, World, world_up
+
+collect_ignore_glob = [] if os.environ.get("E2E") else ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def running_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Three regions, a forge, a store, hub and agents, and every way between them."""
+    with world_up(tmp_path_factory.mktemp("faults")) as up:
+        yield up
+
+
+@pytest.fixture
+def world(running_world: World) -> Iterator[World]:
+    """The same, well at the beginning, and judged after each test."""
+    running_world.until_well()
+    running_world.check()
+    yield running_world
+    running_world.wires.mend()
+    running_world.check()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How long failovers took."""
+    for words in STORIES:
+        terminalreporter.write_line(words)

@@ -1,0 +1,45 @@
+"""How long everything takes here: the protocol's times, scaled so that a failover takes a minute; FAULTS_TIMES=real takes the real ones.
+
+Only numbers differ between the two; the tests wait for what is said or done, never for a guessed time.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from reconciler.agent.settings import Settings, timed
+from reconciler.agent.settings import Times as AgentTimes
+from reconciler.model.region import LossTimes
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds."""
+
+    loss: LossTimes
+    report: float
+    """Between two reports of an agent; how often it renews follows from its fence."""
+
+    @property
+    def region(self) -> dict[str, Any]:
+        """As a region's file says it."""
+        return self.loss.model_dump()
+
+    def agent(self, look: float, *, deadman: bool) -> Settings:
+        """What its agent goes by."""
+        fence, kill = self.loss.self_fence_seconds, self.loss.fence_kill_seconds
+        return timed(Settings(look_seconds=look, report_seconds=self.report), AgentTimes(fence, kill, deadman))
+
+    @property
+    def failover(self) -> float:
+        """At most this long from a region's last sign of life until its jobs run elsewhere, with all the time that a busy machine takes."""
+        return 2.0 * self.loss.revoked_after_seconds + 90.0
+
+
+SCALED = Times(
+    LossTimes(unknown_seconds=5, grace_seconds=15, self_fence_seconds=30, fence_kill_seconds=5, margin_seconds=10), report=1.5
+)
+REAL = Times(LossTimes(), report=10.0)
+TIMES = REAL if os.environ.get("FAULTS_TIMES") == "real" else SCALED
+HUB_LEASE = 15.0
+"""How long a hub that was killed is taken to lead."""
