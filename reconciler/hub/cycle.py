@@ -53,7 +53,7 @@ class Hub:
         self._clock = clock
         self._options = options
         self._eyes = GuardedEyes(git, GitEyes(git, documents, options.main), Mark(store, git))
-        self._reports = Reports(store, clock.monotonic)
+        self._reports = Reports(store, clock.monotonic, options.reports_at_once)
         self._watch = Watch(store, clock.monotonic)
         self._leadership = Leadership(store, options.holder, options.lease_seconds, clock.monotonic)
         self._granting = Granting(store)
