@@ -53,7 +53,6 @@ class Kept:
     composed: Answers[Content] = field(default_factory=Answers)
     encoded: Answers[bytes] = field(default_factory=Answers)
     decoded: Answers[Record] = field(default_factory=Answers)
-    joined: Answers[tuple[str, ...] | None] = field(default_factory=Answers)
     pages: Pages = field(default_factory=Pages)
     essences: Answers[tuple[object, ...]] = field(default_factory=Answers)
 

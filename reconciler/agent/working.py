@@ -76,13 +76,18 @@ def _acted_upon(site: Site, memory: Memory, look: Look, record: Record, stored: 
     busy = outcome.moved or not outcome.complete
     if (memory.busy, memory.fenced) != (busy, right.stop_all):
         memory = replace(memory, busy=busy, fenced=right.stop_all)
-    if outcome.asked or decision.record not in (record, replace(record, renewal=decision.record.renewal)):
+    if outcome.asked or _says_else(decision.record, record):
         try:
             look, memory = _look(site, memory)
         except (Transient, Refused) as error:
             return _unreachable(site, memory, error)
     acted = grants if recorded and outcome.complete and grants is not None else memory.acted
     return _noted(site, memory, acted, decision.record if recorded else record, look)
+
+
+def _says_else(after: Record, before: Record) -> bool:
+    """Whether a record says anything else than when the lease was renewed last."""
+    return after != before and after != replace(before, renewal=after.renewal)
 
 
 def _gathered(site: Site, look: Look, record: Record, grants: Grants | None) -> tuple[Seen, ...]:
@@ -122,12 +127,13 @@ def _unreachable(site: Site, memory: Memory, error: Exception) -> Memory:
 def _recall(site: Site, stored: Stored | None, look: Look, memory: Memory) -> tuple[Record | None, Memory]:
     """The record, made again where it is lost; None as long as that cannot be done, for the grants are not known."""
     known, lost = memory.known, Broken("it is not there; what was granted and held is not released")
-    is_record = stored is not None and site.kept.joined.of("", joined, stored.body) is None
-    if stored is not None and is_record:
+    is_record = False
+    if stored is not None:
         try:
             return site.kept.decoded.of("", decode, stored.body), memory
         except Broken as error:
-            lost = error
+            is_record = joined(stored.body) is None
+            lost = error if is_record else lost
     if is_record or (known.grants is not None and known.grants.epoch > 0):  # else the region is new: nothing was ever granted
         memory = troubled(memory, "RecordLost", "the record of what was released", lost, site.clock.monotonic())
     can_tell = known.looked and (known.grants is not None or known.etag is None)
