@@ -96,6 +96,7 @@ class Reports:
         self._broken: dict[str, str] = {}
         self._pool: ThreadPoolExecutor | None = None
         self.seen: dict[str, RegionSeen] = {}
+        self._matter: int | None = None
 
     @property
     def troubles(self) -> Mapping[str, str]:
@@ -165,6 +166,7 @@ class Reports:
             self.heard.add(region)
         self._risen[region] = (mark, self._monotonic())
         self.seen[region] = seen_of(report)
+        self._matter = None
 
     def heard_at(self, region: str) -> float | None:
         """When the report last changed, by the monotonic clock; None before the first."""
@@ -178,4 +180,6 @@ class Reports:
 
     def matter(self) -> int:
         """Changes when anything that a decision could depend on does, in any region."""
-        return hash(tuple(sorted((name, seen.matter) for name, seen in self.seen.items())))
+        if self._matter is None:
+            self._matter = hash(tuple(sorted((name, seen.matter) for name, seen in self.seen.items())))
+        return self._matter
