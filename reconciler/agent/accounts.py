@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from reconciler.agent.answers import Answers
 from reconciler.agent.nodes import (
     UNREADABLE,
     Card,
@@ -59,8 +60,12 @@ class _Held:
     unreadable: tuple[str, ...]
 
 
-def account(state: ClusterState, rules: NodeRules) -> Accounts:
-    """The books of a region, by one read of its cluster."""
+Page = tuple[NodeReport, Sequence[Health]]
+"""One node's books, and what is wrong with it."""
+
+
+def account(state: ClusterState, rules: NodeRules, pages: Answers[Page] | None = None) -> Accounts:
+    """The books of a region, by one read of its cluster. `pages`: the nodes' books as they were before, by name."""
     by_node: dict[str, list[KubeObject]] = defaultdict(list)
     for pod in state.pods:
         bound = node_of(pod)
@@ -68,11 +73,13 @@ def account(state: ClusterState, rules: NodeRules) -> Accounts:
             by_node[bound].append(pod)
     nodes: list[NodeReport] = []
     health = [Health(code="ClusterImpaired", message=words) for words in state.troubles]
+    pages = Answers() if pages is None else pages
     for node in sorted(state.nodes, key=name_of):
-        held = _held(by_node.get(name_of(node), ()), state.priority_values, rules)
-        report, faults = _node(node, held, rules)
-        nodes.append(_measured(report, state.meters.get(report.name)))
+        name = name_of(node)
+        report, faults = pages.of(name, _page, node, by_node.get(name, ()), state.priority_values, rules)
+        nodes.append(_measured(report, state.meters.get(name)))
         health.extend(faults)
+    pages.keep_only({node.name for node in nodes})
     foreign = sum(1 for pod in state.pods if phase_of(pod) == "Running" and attempt_label(pod) is None)
     return Accounts(tuple(nodes), foreign, tuple(health))
 
@@ -155,7 +162,11 @@ def _offered(node: KubeObject, rules: NodeRules) -> _Offered:
         return _Offered(Amounts(), Amounts(), rdma=False, fault=f"its resources are no quantities ({error})")
 
 
-def _node(node: KubeObject, held: _Held, rules: NodeRules) -> tuple[NodeReport, list[Health]]:
+def _page(node: KubeObject, pods: Sequence[KubeObject], priorities: Mapping[str, int], rules: NodeRules) -> Page:
+    return _node(node, _held(pods, priorities, rules), rules)
+
+
+def _node(node: KubeObject, held: _Held, rules: NodeRules) -> Page:
     card, offered = card_of(node, rules), _offered(node, rules)
     if card.partial:
         held = replace(held, used=_without_gpus(held.used), releasing=0, reclaimable=0)

@@ -57,6 +57,8 @@ def _with_tails(site: Site, memory: Memory, attempts: Sequence[Seen]) -> Memory:
                 tails[key] = uid_of(pod), ""  # asking again would not help
             else:
                 unanswered[key] = site.clock.monotonic()
+    if (tails, unanswered) == (memory.tails, memory.unanswered):
+        return memory
     return replace(memory, tails=tails, unanswered=unanswered)
 
 
@@ -89,7 +91,7 @@ def _with_complaints(site: Site, memory: Memory, attempts: Sequence[Seen]) -> Me
         except (Transient, Refused) as error:
             podless[one.key] = replace(podless[one.key], at=now)
             memory = troubled(memory, "ComplaintsUnreadable", f"events of {one.key}", error, now)
-    return replace(memory, podless=podless)
+    return memory if podless == memory.podless else replace(memory, podless=podless)
 
 
 def _without_pods(seen: Seen) -> KubeObject | None:

@@ -98,7 +98,8 @@ class _Steps:
 
 def decide(attempts: Sequence[Seen], record: Record, grants: Grants | None, right: Right, sync: SyncState | None) -> Decision:
     """The next actions. `attempts` were gathered with this record and these grants; None: none were ever read."""
-    room = FULL - len(encode(record))
+    binds = any(seen.grant is not None and seen.entry is None for seen in attempts)
+    room = FULL - len(encode(record)) if binds else FULL  # only what is not bound yet needs any
     entries: dict[Key, Entry] = {}
     stops: list[Action] = []
     starts: list[Action] = []

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from reconciler.agent.granting import is_new, read_grants
-from reconciler.agent.memory import Anchor, Memory, Site, troubled
+from reconciler.agent.memory import Anchor, Kept, Memory, Site, troubled
 from reconciler.agent.renewing import fence_is_due, fence_is_near, fence_of, with_lease, with_recalled_epoch
 from reconciler.agent.sending import due_at, health_of, reported
 from reconciler.agent.settings import Settings
@@ -25,7 +25,8 @@ def with_grants(site: Site, memory: Memory) -> Memory:
     if memory.silent:
         return memory
     try:
-        return replace(memory, known=read_grants(site.store, site.region, memory.known, memory.seen))
+        known = read_grants(site.store, site.region, memory.known, memory.seen)
+        return memory if known is memory.known else replace(memory, known=known)
     except (Transient, Refused) as error:
         memory = replace(memory, silent=isinstance(error, Transient))
         return troubled(memory, "GrantsUnreadable", grants_key(site.region), error, site.clock.monotonic())
@@ -63,6 +64,7 @@ class Agent:
     stepped_at: float = field(init=False)
     """When the last step ended, or else when it was made; by the monotonic clock."""
     began: Anchor = field(init=False)
+    _kept: Kept = field(init=False, default_factory=Kept)
 
     def __post_init__(self) -> None:
         """No step was made yet."""
@@ -72,7 +74,8 @@ class Agent:
     def step(self) -> float:
         """One step; returns the seconds until the next should be made. Raises nothing that a next step could mend."""
         site = self._site()
-        self.memory = replace(self.memory, silent=False)
+        if self.memory.silent:
+            self.memory = replace(self.memory, silent=False)
         for part in parts_of_step(site, self.memory):
             try:
                 self.memory = part(site, self.memory)
@@ -100,7 +103,8 @@ class Agent:
             return False
 
     def _site(self) -> Site:
-        return Site(self.region, self.cluster, self.engine, self.store, self.clock, self.settings, self.incarnation, self.began)
+        seat = self.region, self.cluster, self.engine, self.store, self.clock, self.settings, self.incarnation
+        return Site(*seat, began=self.began, kept=self._kept)
 
 
 def next_at(site: Site, memory: Memory) -> float:

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from reconciler.agent.answers import Answers
+from reconciler.agent.decide import Decision
 from reconciler.agent.granting import Known
 from reconciler.agent.health import Troubles, noted
 from reconciler.agent.lease import Holding
 from reconciler.agent.reading import Key
-from reconciler.agent.record import Renewal
-from reconciler.agent.report import Content, Outbox
+from reconciler.agent.record import Record, Renewal
+from reconciler.agent.report import Content, Outbox, Pages
+from reconciler.agent.seen import Seen
 from reconciler.agent.settings import Settings
 from reconciler.model.grants import Grants
 from reconciler.model.report import Health
@@ -42,6 +45,19 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """Answers of the pass's pure functions, so that a look that shows nothing new costs little more than the look."""
+
+    gathered: Answers[tuple[Seen, ...]] = field(default_factory=Answers)
+    decided: Answers[Decision] = field(default_factory=Answers)
+    composed: Answers[Content] = field(default_factory=Answers)
+    encoded: Answers[bytes] = field(default_factory=Answers)
+    decoded: Answers[Record] = field(default_factory=Answers)
+    pages: Pages = field(default_factory=Pages)
+    essences: Answers[tuple[object, ...]] = field(default_factory=Answers)
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """A region as its agent stands in it. `incarnation` differs for each start of the agent."""
 
@@ -54,6 +70,7 @@ class Site:
     incarnation: str
     began: Anchor
     """When the agent was made."""
+    kept: Kept
 
 
 @dataclass(frozen=True, slots=True)

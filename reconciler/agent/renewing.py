@@ -43,7 +43,8 @@ def by_record(site: Site, memory: Memory, record: Record) -> Memory:
 
     Where they went on to another epoch, their last renewal counts until this agent's own, which is due at once.
     """
-    memory = replace(memory, seen=max(memory.seen, record.seen))
+    if record.seen > memory.seen:
+        memory = replace(memory, seen=record.seen)
     if record.renewal != memory.told:
         since = inherited_from(record.renewal, site.settings.boot, site.clock.monotonic(), site.clock.now())
         if since is not None:
@@ -74,7 +75,7 @@ def with_lease(site: Site, memory: Memory) -> Memory:
     if holding.epoch == 0 and not memory.known.looked:
         # Without record and lease, only the grants can tell an epoch that there was before.
         return replace(memory, renew_at=now + settings.retry_seconds)
-    memory = replace(memory, looked_for=stamp)
+    memory = memory if stamp == memory.looked_for else replace(memory, looked_for=stamp)
     taking = _taking(site, memory, now)
     wall = site.clock.now()
     try:

@@ -8,10 +8,11 @@ made after everything those grants ask for had been requested.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from reconciler.agent.accounts import Accounts, account, summarise
+from reconciler.agent.accounts import Accounts, Page, account, summarise
+from reconciler.agent.answers import Answers
 from reconciler.agent.nodes import NodeRules
 from reconciler.agent.reading import Key
 from reconciler.agent.seen import Seen, left_over
@@ -62,19 +63,39 @@ class Outbox:
     sequence: int = 0
 
 
-def compose(
-    look: Look, attempts: Sequence[Seen], grants: Grants | None, epoch: int, rules: NodeRules, causes: Mapping[Key, Cause]
-) -> Content:
-    """What a look says. `attempts` were gathered from it with the record and the `grants` that were acted upon before it.
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What was said before of each node and of each attempt."""
 
-    `causes`: what was asked about an attempt.
-    """
+    nodes: Answers[Page] = field(default_factory=Answers)
+    attempts: Answers[WorkloadReport] = field(default_factory=Answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How a look is told: by the region's rules, and with what was asked about an attempt beside it."""
+
+    rules: NodeRules
+    causes: Mapping[Key, Cause]
+    pages: Pages = field(default_factory=Pages, compare=False)
+
+
+def compose(look: Look, attempts: Sequence[Seen], grants: Grants | None, epoch: int, telling: Telling) -> Content:
+    """What a look says. `attempts` were gathered from it with the record and the `grants` that were acted upon before it."""
+    pages, causes = telling.pages, telling.causes
     workloads = tuple(
-        report_attempt(seen, is_left_over=bool(left_over(seen, look.sync, grants)), cause=causes.get(seen.key, NO_CAUSE))
+        pages.attempts.of(
+            seen.key,
+            report_attempt,
+            seen,
+            is_left_over=bool(left_over(seen, look.sync, grants)),
+            cause=causes.get(seen.key, NO_CAUSE),
+        )
         for seen in attempts
     )
+    pages.attempts.keep_only({seen.key for seen in attempts})
     return Content(
-        accounts=account(look.state, rules),
+        accounts=account(look.state, telling.rules, pages.nodes),
         workloads=workloads,
         namespaces=tuple(sorted(look.state.namespaces)),
         kinds=tuple(look.state.kinds),

@@ -18,7 +18,8 @@ from reconciler.ports import Conflict, Refused, Transient
 def reported(site: Site, memory: Memory) -> Memory:
     """The memory after a report, if one was due."""
     now = site.clock.monotonic()
-    memory = replace(memory, troubles=recent(memory.troubles, now, site.settings.trouble_seconds))
+    troubles = recent(memory.troubles, now, site.settings.trouble_seconds)
+    memory = memory if troubles == memory.troubles else replace(memory, troubles=troubles)
     if memory.silent:
         return replace(memory, send_again_at=now + site.settings.retry_seconds)
     if memory.content is None:
@@ -34,16 +35,20 @@ def reported(site: Site, memory: Memory) -> Memory:
         again = now + site.settings.retry_seconds
         memory = replace(memory, outbox=replace(memory.outbox, known=False), send_again_at=again)
         return troubled(memory, "ReportNotSent", report_key(site.region), error, now)
-    memory = replace(memory, outbox=outbox, sent_at=now, sent_essence=essence(content, health))
+    memory = replace(memory, outbox=outbox, sent_at=now, sent_essence=_essence(site, content, health))
     return _cleared(memory)
 
 
 def due_at(site: Site, memory: Memory, content: Content, health: tuple[Health, ...]) -> float:
     """When the next report is due."""
     settings = site.settings
-    hurries = essence(content, health) != memory.sent_essence or _may_clear(memory)
+    hurries = _essence(site, content, health) != memory.sent_essence or _may_clear(memory)
     due = memory.sent_at + (settings.change_seconds if hurries else settings.report_seconds)
     return max(due, memory.send_again_at)
+
+
+def _essence(site: Site, content: Content, health: tuple[Health, ...]) -> tuple[object, ...]:
+    return site.kept.essences.of("", essence, content, health)
 
 
 def _may_clear(memory: Memory) -> bool:
@@ -66,8 +71,10 @@ def health_of(site: Site, memory: Memory, content: Content) -> tuple[Health, ...
 
 def _of_clock(site: Site) -> list[Health]:
     """A deadman's deadlines are written by the wall's clock as it was when the agent began."""
+    if not site.settings.deadman:
+        return []
     off = (site.clock.now() - site.began.at(site.clock.monotonic())).total_seconds()
-    if not site.settings.deadman or abs(off) <= SKEW_SECONDS:
+    if abs(off) <= SKEW_SECONDS:
         return []
     words = f"the agent's clock was set by {off:+.0f} s since it began; deadlines go by the old time until it is started again"
     return [Health(code="ClockSet", message=words)]

@@ -30,8 +30,8 @@ from reconciler.agent.reading import Key
 from reconciler.agent.record import LARGEST, Broken, Record, decode, encode, joined, newer
 from reconciler.agent.recovery import recovered
 from reconciler.agent.renewing import by_record, may_start, right_now
-from reconciler.agent.report import Look, compose
-from reconciler.agent.seen import all_settled, gather
+from reconciler.agent.report import Look, Telling, compose
+from reconciler.agent.seen import Seen, all_settled, gather
 from reconciler.model.grants import Grants
 from reconciler.ports import Conflict, Refused, Stored, Transient
 
@@ -53,11 +53,11 @@ class _Outcome:
 def worked(site: Site, memory: Memory) -> Memory:
     """The memory after one pass. An error of the cluster ends the pass and is noted; what was requested stays requested."""
     try:
-        look, memory = _look(site, replace(memory, busy=False))
+        look, memory = _look(site, replace(memory, busy=False) if memory.busy else memory)
         stored = site.cluster.read_record()
     except (Transient, Refused) as error:
         return _unreachable(site, memory, error)
-    record, memory = _recall(site, stored, look, replace(memory, notes=()))
+    record, memory = _recall(site, stored, look, replace(memory, notes=()) if memory.notes else memory)
     if record is None:
         return _without_record(site, memory, look)
     return _acted_upon(site, by_record(site, memory, record), look, record, stored)
@@ -66,20 +66,34 @@ def worked(site: Site, memory: Memory) -> Memory:
 def _acted_upon(site: Site, memory: Memory, look: Look, record: Record, stored: Stored | None) -> Memory:
     right = right_now(site, memory, record)
     fenced = not right.valid and (record.fenced or (right.stop_all and memory.holding.offered is None))
-    base = replace(record, renewal=newer(memory.renewal, record.renewal), fenced=fenced)
+    renewal = newer(memory.renewal, record.renewal)
+    base = record if (renewal, fenced) == (record.renewal, record.fenced) else replace(record, renewal=renewal, fenced=fenced)
     grants = _not_outdated(memory)
-    decision = decide(gather(look.state, base, grants), base, grants, right, look.sync)
-    memory = replace(memory, notes=(*memory.notes, *decision.notes))
+    decision = site.kept.decided.of("now", decide, _gathered(site, look, base, grants), base, grants, right, look.sync)
+    memory = replace(memory, notes=(*memory.notes, *decision.notes)) if decision.notes else memory
     recorded, memory = _remember(site, memory, decision.record, stored)
     outcome, memory = _carry_out(site, memory, decision.actions, recorded=recorded, everything=right.stop_all)
-    memory = replace(memory, busy=outcome.moved or not outcome.complete, fenced=right.stop_all)
-    if outcome.asked or replace(decision.record, renewal=None) != replace(record, renewal=None):
+    busy = outcome.moved or not outcome.complete
+    if (memory.busy, memory.fenced) != (busy, right.stop_all):
+        memory = replace(memory, busy=busy, fenced=right.stop_all)
+    if outcome.asked or _says_else(decision.record, record):
         try:
             look, memory = _look(site, memory)
         except (Transient, Refused) as error:
             return _unreachable(site, memory, error)
     acted = grants if recorded and outcome.complete and grants is not None else memory.acted
-    return _noted(site, replace(memory, acted=acted), decision.record if recorded else record, look)
+    return _noted(site, memory, acted, decision.record if recorded else record, look)
+
+
+def _says_else(after: Record, before: Record) -> bool:
+    """Whether a record says anything else than when the lease was renewed last."""
+    return after != before and after != replace(before, renewal=after.renewal)
+
+
+def _gathered(site: Site, look: Look, record: Record, grants: Grants | None) -> tuple[Seen, ...]:
+    """All attempts, by that look. Of the record only its attempts matter, and those change seldom."""
+    attempts_alone = Record(attempts=record.attempts)
+    return site.kept.gathered.of("", gather, look.state, attempts_alone, grants)
 
 
 def _not_outdated(memory: Memory) -> Grants | None:
@@ -91,12 +105,15 @@ def _not_outdated(memory: Memory) -> Grants | None:
 def _look(site: Site, memory: Memory) -> tuple[Look, Memory]:
     """The cluster, then the engine: an object that the engine has just made is then in what it says it has applied."""
     state = site.cluster.read()
-    memory = replace(memory, reachable=True)
     try:
-        memory = replace(memory, sync=site.engine.state())
+        sync = site.engine.state()
     except (Transient, Refused) as error:
+        memory = replace(memory, reachable=True)
         memory = troubled(memory, "SyncEngineUnreachable", "the sync engine", error, site.clock.monotonic())
-    return Look(state, memory.sync), memory
+        return Look(state, memory.sync), memory
+    if not memory.reachable or memory.sync != sync:
+        memory = replace(memory, reachable=True, sync=sync)
+    return Look(state, sync), memory
 
 
 def _unreachable(site: Site, memory: Memory, error: Exception) -> Memory:
@@ -110,12 +127,13 @@ def _unreachable(site: Site, memory: Memory, error: Exception) -> Memory:
 def _recall(site: Site, stored: Stored | None, look: Look, memory: Memory) -> tuple[Record | None, Memory]:
     """The record, made again where it is lost; None as long as that cannot be done, for the grants are not known."""
     known, lost = memory.known, Broken("it is not there; what was granted and held is not released")
-    is_record = stored is not None and joined(stored.body) is None
-    if stored is not None and is_record:
+    is_record = False
+    if stored is not None:
         try:
-            return decode(stored.body), memory
+            return site.kept.decoded.of("", decode, stored.body), memory
         except Broken as error:
-            lost = error
+            is_record = joined(stored.body) is None
+            lost = error if is_record else lost
     if is_record or (known.grants is not None and known.grants.epoch > 0):  # else the region is new: nothing was ever granted
         memory = troubled(memory, "RecordLost", "the record of what was released", lost, site.clock.monotonic())
     can_tell = known.looked and (known.grants is not None or known.etag is None)
@@ -134,12 +152,12 @@ def _without_record(site: Site, memory: Memory, look: Look) -> Memory:
         decision = decide(gather(look.state, record, memory.known.grants), record, memory.known.grants, right, look.sync)
         outcome, memory = _carry_out(site, memory, decision.actions, recorded=False, everything=True)
         memory = replace(memory, busy=outcome.moved)
-    return replace(_noted(site, memory, record, look), settled_for=None)
+    return replace(_noted(site, memory, memory.acted, record, look), settled_for=None)
 
 
 def _remember(site: Site, memory: Memory, record: Record, stored: Stored | None) -> tuple[bool, Memory]:
     """Write the record if it differs from the stored one; whether it now stands there."""
-    body = encode(record)
+    body = site.kept.encoded.of("", encode, record)
     if stored is not None and stored.body == body:
         return True, memory
     try:
@@ -206,11 +224,14 @@ def _nudged(site: Site, memory: Memory, action: Nudge) -> Memory:
 # ---- noting -------------------------------------------------------------------------------------------------------
 
 
-def _noted(site: Site, memory: Memory, record: Record, look: Look) -> Memory:
-    """What the last look shows, for the report."""
-    attempts = gather(look.state, record, memory.acted)
+def _noted(site: Site, memory: Memory, acted: Grants | None, record: Record, look: Look) -> Memory:
+    """What the last look shows, for the report. `acted`: the grants of which everything was asked for before it."""
+    attempts = _gathered(site, look, record, acted)
     memory = with_causes(site, memory, attempts)
-    epoch = memory.holding.epoch
-    content = compose(look, attempts, memory.acted, epoch, site.settings.nodes, causes(memory))
+    telling = Telling(site.settings.nodes, causes(memory), site.kept.pages)
+    content = site.kept.composed.of("", compose, look, attempts, acted, memory.holding.epoch, telling)
     quiet = memory.holding.offered is not None and all_settled(attempts)
-    return replace(memory, content=content, settled_for=memory.holding.offered if quiet else None)
+    settled_for = memory.holding.offered if quiet else None
+    if memory.acted is acted and memory.content is content and memory.settled_for == settled_for:
+        return memory
+    return replace(memory, acted=acted, content=content, settled_for=settled_for)

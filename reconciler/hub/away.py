@@ -112,6 +112,8 @@ def _undeclared(conditions: Mapping[str, RegionCondition]) -> Iterator[Trouble]:
 
 def _without_effect(words: Collection[Word], watch: Watch, reports: Reports) -> Iterator[Trouble]:
     """Words of the very lease under which a region is heard of: they would hold of its next silence."""
+    if not words:
+        return
     ready = [name for name, verdict in watch.verdicts().items() if verdict.state is RegionState.READY and name in reports.heard]
     for word in words:
         report = reports.seen.get(word.region)

@@ -78,5 +78,7 @@ class ClosedBranches:
 
     def state(self) -> frozenset[str]:
         """Branches that are left out at present."""
+        if not self._closed and not self._suspects:
+            return frozenset()
         known = self._closed.keys() | {branch for group in self._suspects for branch in group}
         return frozenset(branch for branch in known if self.words(branch) is not None)

@@ -39,6 +39,7 @@ from reconciler.model.attempt import State
 from reconciler.model.names import JobKey, digest, region_branch
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord
+from reconciler.model.region import LossTimes
 from reconciler.planning.lifecycle import settle
 from reconciler.planning.records import replace_current, withdraw
 from reconciler.ports import Clock, Conflict, GitRepository, ObjectStore, Refused, Transient
@@ -53,7 +54,7 @@ class Hub:
         self._clock = clock
         self._options = options
         self._eyes = GuardedEyes(git, GitEyes(git, documents, options.main), Mark(store, git))
-        self._reports = Reports(store, clock.monotonic)
+        self._reports = Reports(store, clock.monotonic, options.reports_at_once)
         self._watch = Watch(store, clock.monotonic)
         self._leadership = Leadership(store, options.holder, options.lease_seconds, clock.monotonic)
         self._granting = Granting(store)
@@ -124,7 +125,7 @@ class Hub:
             self._regions = regions
             self._watch.declare(times)
             self._look_at(regions)
-        result = self._decide_and_publish(seen, term)
+        result = self._decide_and_publish(seen, times, term)
         if result is not None and result.ended is Ended.QUIET and result.again_in_seconds is None:
             live = any(record.live for record in seen.ledger.records.values())
             waits = (self._standing.next_seconds, self._watch.next_seconds(), self._options.resync_seconds if live else None)
@@ -150,13 +151,14 @@ class Hub:
         states = tuple((name, verdict.state) for name, verdict in self._watch.verdicts().items())
         return tuple(sorted(heads.items())), self._reports.matter(), silent, states, self._closed.state(), term, self.board.taken
 
-    def _decide_and_publish(self, seen: GitSeen, term: int) -> Result | None:
+    def _decide_and_publish(self, seen: GitSeen, times: Mapping[str, LossTimes], term: int) -> Result | None:
         now = self._clock.now()
         suspicion = suspicion_of(seen.ledger, seen.sources, seen.main, now)
         if suspicion is not None and suspicion.kind != "gone":
             seen = self._eyes.eyes.as_declared_before(seen)
+            times = times_of(seen)
         self._fresh_seconds = seen.sources.fleet.policy.thresholds.report_fresh_seconds
-        self._watch.declare(times_of(seen))
+        self._watch.declare(times)
         absence = absence_of(self._watch, seen, self._reports, self._granting, self._clock)
         world = self._world(seen, suspicion, absence)
         self.board.view = View(seen, world)

@@ -102,8 +102,11 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
             records[key] = record
             continue
         after = advance(record, intent_for(key, record, world.sources, world.suspicion, world.ledger.rejected), seen, policy, now)
-        records[key] = after if after != record else record
-        if sound and file is not None and after == record:
+        if after is not record and after != record:
+            records[key] = after
+            continue
+        records[key] = record
+        if sound and file is not None:
             steady.note(record, file, seen, policy)
     for key in jobs.keys() - old.keys():
         # A record that cannot be read may be of a job that runs: it is left alone until a person has looked.

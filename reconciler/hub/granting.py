@@ -102,7 +102,8 @@ class Granting:
         if before is not None and before.term > term:
             raise Conflict(f"the grants of {region} are of term {before.term}, ours is {term}: another hub leads")
         fresh = frozenset(wanted.stopping - self.withdrawn_at.keys())
-        wanted = replace(wanted, attempts=tuple(grant for grant in wanted.attempts if grant.epoch == epoch))
+        if any(grant.epoch != epoch for grant in wanted.attempts):
+            wanted = replace(wanted, attempts=tuple(grant for grant in wanted.attempts if grant.epoch == epoch))
         if before is not None and region in self._written and not fresh and _same(before, wanted, commit, term, epoch):
             return before
         said = before.version if before is not None else 0, seen.grants_version if seen is not None else 0

@@ -7,7 +7,7 @@ Invariant: no state but Revoked lets anything start elsewhere, and that one is a
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from reconciler.hub.leases import LeaseSeen
 from reconciler.model.region import LossTimes
@@ -19,8 +19,7 @@ WINDOW_SECONDS = 120.0
 """Regions that fall silent within so long may have one cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(NamedTuple):
     """One region, as the hub sees it. Seconds of the hub's monotonic clock."""
 
     times: LossTimes
@@ -32,8 +31,7 @@ class Sight:
     """Whether nothing was ever granted there under any lease."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What is so of a region at a moment."""
 
     state: RegionState

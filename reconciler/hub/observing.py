@@ -23,7 +23,7 @@ from reconciler.model.names import (
 from reconciler.model.placement import Placement
 from reconciler.model.policy import SETTINGS_FILE, Branches, Settings
 from reconciler.model.problem import Invalid
-from reconciler.model.record import Phase
+from reconciler.model.record import JobRecord, Phase
 from reconciler.ports import EntryKind, GitRepository, TreeEntry
 
 REGION = "region/"
@@ -67,6 +67,9 @@ class GitEyes:
     parsed: ParseCache = field(default_factory=ParseCache)
     records: LedgerCache = field(default_factory=LedgerCache)
     _names: Branches | None = None
+    _settings: tuple[str, Branches | None] | None = None
+    _emptiness: tuple[str, bool] | None = None
+    _placed: tuple[str | None, Mapping[JobKey, JobRecord], dict[JobKey, PlacementFile | None]] | None = None
     _ledger: tuple[str | None, Ledger] | None = None
     _noted: tuple[str, Ledger] | None = None
     _sources: tuple[tuple[str | None, Mapping[str, str]], Sources] | None = None
@@ -115,8 +118,13 @@ class GitEyes:
     def _named(self, entry: TreeEntry | None) -> Branches | None:
         if entry is None or entry.kind is not EntryKind.FILE:
             return Branches(main=self.main) if entry is None else None
+        if self._settings is None or self._settings[0] != entry.oid:
+            self._settings = entry.oid, self._read_names(entry.oid)
+        return self._settings[1]
+
+    def _read_names(self, blob: str) -> Branches | None:
         try:
-            settings = self.documents.read_config(Settings, self.git.read(entry.oid), SETTINGS_FILE)
+            settings = self.documents.read_config(Settings, self.git.read(blob), SETTINGS_FILE)
         except Invalid:
             return None
         return settings.branches.model_copy(update={"main": self.main})
@@ -186,10 +194,19 @@ class GitEyes:
         return MainSeen(commit, still or self.git.is_ancestor(commit, before), self._empty(commit))
 
     def _empty(self, commit: str | None) -> bool:
-        entries = self.git.files(commit) if commit is not None else {}
-        return not any(place_of(path, entry) is not None for path, entry in entries.items())
+        if commit is None:
+            return True
+        if self._emptiness is None or self._emptiness[0] != commit:
+            entries = self.git.files(commit)
+            self._emptiness = commit, not any(place_of(path, entry) is not None for path, entry in entries.items())
+        return self._emptiness[1]
 
     def _placements(self, commit: str | None, ledger: Ledger) -> dict[JobKey, PlacementFile | None]:
+        if self._placed is None or self._placed[0] != commit or self._placed[1] is not ledger.records:
+            self._placed = commit, ledger.records, self._read_placements(commit, ledger)
+        return self._placed[2]
+
+    def _read_placements(self, commit: str | None, ledger: Ledger) -> dict[JobKey, PlacementFile | None]:
         entries = self.git.files(commit) if commit is not None else {}
         changed: dict[JobKey, PlacementFile | None] = {}
         file = EntryKind.FILE

@@ -108,20 +108,21 @@ def status_blobs(
     blobs |= dict.fromkeys((IN_FORCE + path for path in ledger.in_force if path not in in_force), None)
     if placed(outcome):
         blobs[FLEET_FILE] = git.write_blob(fleet_file(world.regions))
-    if blobs or _telling(hub, ledger) != _telling(ledger.hub, ledger):
+    if blobs or _tells_more(hub, ledger):
         blobs[HUB_FILE] = git.write_blob(written(hub))
         shown = [f"{each.path}:{each.line}:{each.column}: {each.code}: {each.what}; {each.todo}" for each in rejected.problems]
         blobs[README_FILE] = git.write_blob(status_page(outcome.records, shown, notices, hub.regions))
     return blobs, fresh
 
 
-def _telling(hub: HubFile, ledger: Ledger) -> HubFile:
-    """What of the hub's file is worth a commit of its own: not which commit of main was read last, nor who begins the ledger.
+def _tells_more(hub: HubFile, ledger: Ledger) -> bool:
+    """Whether the hub's file is worth a commit of its own: not for which commit of main was read last, nor who begins the ledger.
 
     Who goes on with it is: from that commit on no hub before this one can publish, and none of its pushes can go unseen.
     """
-    begins = ledger.hub == HubFile() and not ledger.blobs
-    return hub.model_copy(update={"main": None, "term": 0, "holder": ""} if begins else {"main": None})
+    begins = not ledger.blobs and ledger.hub == HubFile()
+    same = {"main": ledger.hub.main} | ({"term": ledger.hub.term, "holder": ledger.hub.holder} if begins else {})
+    return hub.model_copy(update=same) != ledger.hub
 
 
 def placed(outcome: Outcome) -> bool:

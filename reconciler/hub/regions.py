@@ -8,6 +8,7 @@ schema is refused whole: the last good one stays in force and ages.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -16,8 +17,8 @@ from reconciler.model.report import Health, RegionReport, RegionSummary, Workloa
 from reconciler.planning.shapes import ReportFacts, facts_of
 from reconciler.ports import ObjectStore, Refused, Stored, Transient
 
-AT_ONCE = 16
-"""Reports that are read side by side; each is one request to the store."""
+AT_ONCE: Final = 16
+"""Reports that are read side by side, where nobody says otherwise; each is one request to the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,10 @@ def _by_code(found: Iterable[Health]) -> dict[str, str]:
 class Reports:
     """All regions' reports. `look` asks the store; what it found stays until the next look."""
 
-    def __init__(self, store: ObjectStore, monotonic: Callable[[], float]) -> None:
+    def __init__(self, store: ObjectStore, monotonic: Callable[[], float], at_once: int = AT_ONCE) -> None:
+        """`at_once`: how many are read side by side; with 1 all is done by the caller's own thread."""
         self._store = store
+        self._at_once = at_once
         self._monotonic = monotonic
         self._etags: dict[str, str] = {}
         self._risen: dict[str, tuple[tuple[str, int], float]] = {}
@@ -93,6 +96,7 @@ class Reports:
         self._broken: dict[str, str] = {}
         self._pool: ThreadPoolExecutor | None = None
         self.seen: dict[str, RegionSeen] = {}
+        self._matter: int | None = None
 
     @property
     def troubles(self) -> Mapping[str, str]:
@@ -107,8 +111,8 @@ class Reports:
     def look(self, regions: Iterable[str]) -> None:
         """Ask for every region's report. A region whose report cannot be read keeps the last one, which ages."""
         names = sorted(regions)
-        for first in range(0, len(names), AT_ONCE):  # their bytes are many, so never those of all at a time
-            some = names[first : first + AT_ONCE]
+        for first in range(0, len(names), self._at_once):  # their bytes are many, so never those of all at a time
+            some = names[first : first + self._at_once]
             for name, answer in zip(some, self._asked(some), strict=True):
                 self._take(name, answer)
         for troubles in (self._silent, self._broken):
@@ -118,7 +122,7 @@ class Reports:
     def _asked(self, names: Sequence[str]) -> list[Stored | str | None]:
         if len(names) == 1:
             return [self._newest(names[0])]
-        self._pool = self._pool or ThreadPoolExecutor(AT_ONCE, thread_name_prefix="reports")
+        self._pool = self._pool or ThreadPoolExecutor(self._at_once, thread_name_prefix="reports")
         return list(self._pool.map(self._newest, names))
 
     def _newest(self, region: str) -> Stored | str | None:
@@ -162,6 +166,7 @@ class Reports:
             self.heard.add(region)
         self._risen[region] = (mark, self._monotonic())
         self.seen[region] = seen_of(report)
+        self._matter = None
 
     def heard_at(self, region: str) -> float | None:
         """When the report last changed, by the monotonic clock; None before the first."""
@@ -175,4 +180,6 @@ class Reports:
 
     def matter(self) -> int:
         """Changes when anything that a decision could depend on does, in any region."""
-        return hash(tuple(sorted((name, seen.matter) for name, seen in self.seen.items())))
+        if self._matter is None:
+            self._matter = hash(tuple(sorted((name, seen.matter) for name, seen in self.seen.items())))
+        return self._matter

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from reconciler.hub.regions import AT_ONCE
 from reconciler.receiver_port import Moved
 
 RESTING_SECONDS = 60.0
@@ -50,3 +51,5 @@ class HubOptions:
     lease_seconds: float = 15.0
     resync_seconds: float = 5.0
     """While anything is live, a full look at least this often: deadlines pass without an event."""
+    reports_at_once: int = AT_ONCE
+    """Reports of regions that are read side by side."""

@@ -8,7 +8,7 @@ looked; a stretch in which the hub did not see counts for nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from reconciler.hub.leases import Leases
 from reconciler.hub.losing import ONE_A_MINUTE, Sight, Verdict, doubts_itself, is_due, judged, silent_together
@@ -89,7 +89,7 @@ class Watch:
 
     def _verdict(self, region: str, now: float) -> Verdict:
         if region in self._blind:
-            return replace(judged(self._sight(region), self._looked_at[region]), next_in=None)
+            return judged(self._sight(region), self._looked_at[region])._replace(next_in=None)
         return judged(self._sight(region), now)
 
     def revoked(self) -> frozenset[str]:

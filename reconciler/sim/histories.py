@@ -15,7 +15,7 @@ from reconciler.sim.judge import Violation
 from reconciler.sim.person import LONG_PROGRAMS
 from reconciler.sim.shrinking import shrunk
 from reconciler.sim.story import Story, told
-from reconciler.sim.world import Choices, World, choices_of, one_thread
+from reconciler.sim.world import Choices, World, choices_of
 
 _LOSSES: Final = 0.6
 """In this share of the histories a region is surely cut off for long."""
@@ -77,15 +77,14 @@ def _one(draw: Random, name: str, at: float) -> Happening:
 
 def play(seed: int, happenings: Sequence[Happening], *, telling: bool = False) -> tuple[World, Violation | None]:
     """Play these happenings in the world of a seed, and drain it; the world as it was at its end, and what went wrong."""
-    with one_thread():
-        world = World(choices_of(seed), telling=telling)
-        plan(world, tuple(happenings))
-        try:
-            world.agenda.run(max((each.at for each in happenings), default=0.0))
-            mend(world)
-            found = drain(world)
-        except Violation as violation:
-            return world, violation
+    world = World(choices_of(seed), telling=telling)
+    plan(world, tuple(happenings))
+    try:
+        world.agenda.run(max((each.at for each in happenings), default=0.0))
+        mend(world)
+        found = drain(world)
+    except Violation as violation:
+        return world, violation
     return world, Violation("NotDone", "; ".join(found)) if found else None
 
 

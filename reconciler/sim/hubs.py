@@ -64,6 +64,7 @@ class HubProgram:
             "reg.example.com/stage:1",
             lease_seconds=_LEASE_SECONDS,
             resync_seconds=60.0,
+            reports_at_once=1,  # a world has one thread
         )
         self.hub = Hub(git, store, remembered, self.clock, options)
         self.turn.by(place.agenda.seconds)

@@ -23,11 +23,13 @@ def played(seeds: range, workers: int, *, shrink: bool) -> Iterator[tuple[int, l
 def _chunk(asked: tuple[tuple[int, ...], bool]) -> tuple[int, list[str]]:
     seeds, shrink = asked
     gc.disable()  # a world is thrown away whole, and until then nothing of it is garbage
+    gc.freeze()  # nor is anything that was there before: looking through all of it took a fifth of the time
     found = []
     for seed in seeds:
         told = violation(seed, shrink=shrink)
         if told is not None:
             found.append(str(told))
         gc.collect()
+    gc.unfreeze()
     gc.enable()
     return len(seeds), found

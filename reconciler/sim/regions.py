@@ -76,21 +76,17 @@ class Region:
         """Let everything happen in the cluster that happens now, and wake who watches it."""
         if self.is_off:
             return
-        before = self._version()
+        before = self.cluster.version
         for _ in range(_SETTLES):
             if not self.cluster.step():
                 break
         else:
             raise Violation("Bug", f"the cluster of {self.name} does not come to rest")
-        if self._version() != before:
+        if self.cluster.version != before:
             self.wake_agent(0.05, 0.9)
         due = self.cluster.next_due()
         if due is not None:
             self.cluster_turn.by(max(self.true_time.seconds_of(due), self.place.agenda.seconds + 0.001))
-
-    def _version(self) -> int:
-        with self.cluster.changes() as (objects, _):
-            return objects.version
 
     def power_off(self) -> None:
         """Everything that runs in the region ends at this moment."""

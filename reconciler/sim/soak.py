@@ -17,7 +17,7 @@ from reconciler.sim.judge import Run, Violation
 from reconciler.sim.person import Fields, as_file
 from reconciler.sim.place import TEAMS
 from reconciler.sim.regions import Region
-from reconciler.sim.world import Choices, World, one_thread
+from reconciler.sim.world import Choices, World
 
 DAY: Final = 86_400.0
 FAILS: Final = 0.05
@@ -72,22 +72,21 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 def soak(seed: int = 0, seconds: float = DAY) -> Soak:
     """Play a day, or a part of one."""
     draw = Random(f"soak {seed}")  # noqa: S311 - it must repeat itself
-    with one_thread():
-        rates = tuple(draw.choice((0.99, 1.0, 1.01)) for _ in range(10))
-        world = World(Choices(f"soak {seed}", hubs=2, regions=_REGIONS, rates=rates, push_seconds=10.0))
-        world.judge.strict = False
-        world.causes.add("a day")
-        for way in (*(hub.store for hub in world.hubs), *(region.store for region in world.regions)):
-            way.fails = FAILS
-        died: list[tuple[float, Run]] = []
-        _plan(world, draw, seconds, died)
-        words, lost = "", ["it did not come to its end"]
-        try:
-            world.agenda.run(seconds)
-            mend(world)
-            lost = drain(world)
-        except Violation as violation:
-            words = f"VIOLATION {violation} after {world.agenda.seconds / 3600:.2f} hours"
+    rates = tuple(draw.choice((0.99, 1.0, 1.01)) for _ in range(10))
+    world = World(Choices(f"soak {seed}", hubs=2, regions=_REGIONS, rates=rates, push_seconds=10.0))
+    world.judge.strict = False
+    world.causes.add("a day")
+    for way in (*(hub.store for hub in world.hubs), *(region.store for region in world.regions)):
+        way.fails = FAILS
+    died: list[tuple[float, Run]] = []
+    _plan(world, draw, seconds, died)
+    words, lost = "", ["it did not come to its end"]
+    try:
+        world.agenda.run(seconds)
+        mend(world)
+        lost = drain(world)
+    except Violation as violation:
+        words = f"VIOLATION {violation} after {world.agenda.seconds / 3600:.2f} hours"
     return _summed_up(world, tuple(lost), died, words)
 
 

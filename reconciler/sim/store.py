@@ -7,6 +7,7 @@ the ETag that its writer names; every body that ever stood at a key is kept in o
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 
 from reconciler.ports import Conflict, Listed, Refused, Stored
@@ -92,6 +93,7 @@ class MemoryStore:
         self._shelf.objects.pop(_checked(key), None)
 
 
+@lru_cache(maxsize=1024)
 def _checked(key: str) -> str:
     """The key itself. Raises Refused where another store would not take it."""
     parts = key.split("/")

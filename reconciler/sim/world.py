@@ -5,12 +5,10 @@ with the same choices and happenings are the same, instant by instant.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from reconciler.hub import regions as reports
 from reconciler.model.attempt import Attempt
 from reconciler.model.grants import Grants, grants_key
 from reconciler.model.names import JobKey
@@ -176,13 +174,3 @@ def _first_files(choices: Choices) -> dict[str, bytes]:
     files["reconciler.yaml"] = {"intervals": {"push_seconds": choices.push_seconds}}
     files["policy.yaml"] = _POLICY
     return {path: as_file(fields) for path, fields in files.items()}
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let hubs read their regions' reports one after the other, and not side by side: a world has one thread."""
-    before, reports.AT_ONCE = reports.AT_ONCE, 1
-    try:
-        yield
-    finally:
-        reports.AT_ONCE = before

@@ -8,7 +8,7 @@ import pytest
 from reconciler.agent.health import MOST, noted, recent, shown
 from reconciler.agent.nodes import NodeRules
 from reconciler.agent.record import Record
-from reconciler.agent.report import Content, Look, Outbox, Sender, build, compose, essence, sent, unreachable
+from reconciler.agent.report import Content, Look, Outbox, Sender, Telling, build, compose, essence, sent, unreachable
 from reconciler.agent.seen import gather
 from reconciler.model.grants import report_key
 from reconciler.model.report import Health, RegionReport
@@ -24,7 +24,7 @@ STATE = make_state(nodes=[make_node()], jobs=[make_job()], pods=[make_pod("forei
 
 def content(state: ClusterState = STATE, sync: SyncState | None = None, version: int = 3) -> Content:
     grants = make_grants(ATTEMPT, version=version)
-    return compose(Look(state, sync), gather(state, Record(), grants), grants, 2, NodeRules(), {})
+    return compose(Look(state, sync), gather(state, Record(), grants), grants, 2, Telling(NodeRules(), {}))
 
 
 def stored(store: FailingStore) -> RegionReport:
@@ -46,7 +46,7 @@ def test_a_report_says_all_of_it() -> None:
 def test_what_is_left_over_is_marked() -> None:
     grants = make_grants(commit="c1")
     look = Look(STATE, SyncState("c1", {}, frozenset()))
-    (workload,) = compose(look, gather(STATE, Record(), grants), grants, 1, NodeRules(), {}).workloads
+    (workload,) = compose(look, gather(STATE, Record(), grants), grants, 1, Telling(NodeRules(), {})).workloads
     assert workload.left_over
 
 

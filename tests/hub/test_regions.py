@@ -1,5 +1,6 @@
 """What regions report: which report is believed, how old it is, and what a store that fails does to that."""
 
+import threading
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -249,3 +250,17 @@ def test_what_is_kept_of_a_report_is_what_it_said() -> None:
     seen = seen_of(report)
     assert (seen.workloads, seen.grants_version, seen.lease_epoch, seen.synced_commit) == ({work.attempt: work}, 4, 2, "c")
     assert (seen.sync_errors, seen.incarnation, seen.sequence) == ({"a": "b"}, "one", 1)
+
+
+@pytest.mark.parametrize(("at_once", "by_others"), [(1, False), (2, True)], ids=["one at a time", "two side by side"])
+def test_only_one_at_a_time_is_read_by_whoever_looks(tmp_path: Path, at_once: int, by_others: bool) -> None:
+    asked_by: set[int] = set()
+
+    class Watched(FileStore):
+        def etag(self, key: str) -> str | None:
+            asked_by.add(threading.get_ident())
+            return super().etag(key)
+
+    reports = Reports(Watched(tmp_path), lambda: 0.0, at_once)
+    reports.look(("ap", "eu", "us", "za"))
+    assert (asked_by != {threading.get_ident()}) is by_others

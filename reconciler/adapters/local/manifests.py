@@ -6,6 +6,7 @@ stand twice; files that people write are read by another, stricter reader. What 
 
 import re
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -17,8 +18,9 @@ class Unreadable(Exception):
     """The file is not YAML of objects; the message is made like Flux's."""
 
 
-def objects_of(path: str, body: bytes) -> list[KubeObject]:
-    """The file's objects, in order; empty documents are none. Raises Unreadable."""
+@lru_cache(maxsize=256)
+def objects_of(path: str, body: bytes) -> tuple[KubeObject, ...]:
+    """The file's objects, in order, which are not to be changed; empty documents are none. Raises Unreadable."""
     try:
         documents = list(yaml.load_all(body, Loader=_GoReader))
     except (yaml.YAMLError, ValueError) as error:
@@ -27,7 +29,7 @@ def objects_of(path: str, body: bytes) -> list[KubeObject]:
     for item in found:
         if not isinstance(item, dict) or not isinstance(item.get("metadata"), dict) or not isinstance(item.get("kind"), str):
             raise Unreadable(f"failed to decode Kubernetes YAML from {path}: missing metadata.name or kind in object")
-    return found
+    return tuple(found)
 
 
 class _GoReader(yaml.CSafeLoader):

@@ -156,6 +156,12 @@ class LocalCluster:
                 return self._time.monotonic_of(self._time.now())
             return None if self._due is None else self._time.monotonic_of(self._due)
 
+    @property
+    def version(self) -> int:
+        """How often anything was written; it rises with every write and with nothing else."""
+        with self._lock:
+            return self._objects.version
+
     def pause_controllers(self, *, paused: bool) -> None:
         """Stop or start what a kube-controller-manager runs: Jobs, garbage, evictions. Scheduler and kubelet go on."""
         with self._lock:

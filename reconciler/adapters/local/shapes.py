@@ -106,6 +106,8 @@ def _check_map(subject: Subject, path: str, fields: Mapping[str, Any], shape: Ma
         return
     for name, inner in shape.items():
         field = name.removesuffix("!")
-        if field != name and fields.get(field) in (None, "", []):
+        value = fields.get(field)
+        if field != name and value in (None, "", []):
             raise invalid(subject, f"{path}.{field}", "Required value")
-        check_shape(subject, f"{path}.{field}", fields.get(field), inner)
+        if value is not None:
+            check_shape(subject, f"{path}.{field}", value, inner)
