@@ -96,6 +96,9 @@ class Agent:
             wake.clear()
 
     def _has_new_grants(self) -> bool:
+        # Reading from a store that does not answer takes longer than a write: the fence would wait for it.
+        if self.memory.silent or fence_is_near(self._site(), self.memory):
+            return False
         try:
             return is_new(self.store, self.region, self.memory.known)
         except (Transient, Refused) as error:

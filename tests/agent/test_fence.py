@@ -56,6 +56,22 @@ def test_without_the_store_everything_runs_until_the_fence_and_then_stops_with_l
     assert region.runtime.started == [A1]
 
 
+def test_near_the_fence_no_store_is_asked_for_new_grants_either() -> None:
+    """One that takes connections and does not answer would keep the fence waiting for all of a read's tries."""
+    region = started()
+    store = cut_off(region)
+    region.advance(225 - since_renewal(region))
+    store.down = False
+    region.grant(A1, A2)
+    region.agent.memory = replace(region.agent.memory, silent=False)
+    assert region.agent._has_new_grants()
+    region.agent.memory = replace(region.agent.memory, silent=True)
+    assert not region.agent._has_new_grants(), "it has just not answered"
+    region.agent.memory = replace(region.agent.memory, silent=False)
+    region.clock.seconds += 10
+    assert not region.agent._has_new_grants(), "the fence is near"
+
+
 def test_after_a_fence_without_revocation_only_new_attempts_run() -> None:
     region = started()
     store = cut_off(region)
