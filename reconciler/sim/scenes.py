@@ -1,0 +1,165 @@
+"""Scenes: a few happenings that belong together, aimed at one narrow moment of the protocol, with drawn times and numbers.
+
+Random happenings come too seldom so close to each other. Decides what each scene is made of; when it is laid into a history is
+histories.py's. A scene's happenings are happenings like any other: each can be left out, and the rest is still a history.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, NamedTuple
+
+from reconciler.sim.happenings import Happening
+from reconciler.sim.person import LONG_PROGRAMS
+from reconciler.sim.world import Choices
+
+__all__ = ["SCENES", "Scene", "laid_scene"]
+
+
+class Scene(NamedTuple):
+    """What happens, and until when the world must stay as it is."""
+
+    happenings: tuple[Happening, ...]
+    lasts: float
+
+
+Laid = Callable[[Random, Choices], Scene]
+SCENES: Final[dict[str, Laid]] = {}
+_GIVEN_UP: Final = 375.0
+"""Seconds after a cut by which the lease was revoked."""
+_CUT_LONG: Final = 4
+"""The number by which a region is cut off for longest."""
+
+
+def scene(laid: Laid) -> Laid:
+    """Declare a scene."""
+    SCENES[laid.__name__] = laid
+    return laid
+
+
+def laid_scene(draw: Random, choices: Choices) -> Scene:
+    """One of the scenes."""
+    return SCENES[draw.choice(list(SCENES))](draw, choices)
+
+
+def _at(draw: Random, when: float, name: str, a: int | None = None, b: int | None = None, c: int | None = None) -> Happening:
+    """A happening; numbers that are not given are drawn."""
+    numbers = [draw.randrange(1000) if number is None else number for number in (a, b, c)]
+    return Happening(round(when, 1), name, *numbers)
+
+
+def _job(draw: Random, when: float) -> Happening:
+    """A job that is still there when something breaks."""
+    return _at(draw, when, "submit", b=draw.choice(LONG_PROGRAMS))
+
+
+def _region(draw: Random, choices: Choices) -> int:
+    """More often than not the cheapest one, to which most jobs go."""
+    return 0 if draw.random() < 0.7 else draw.randrange(len(choices.regions))
+
+
+@scene
+def late_answer(draw: Random, choices: Choices) -> Scene:
+    """An agent stands still right after a renewal, and its region is cut off meanwhile."""
+    begins, region = draw.uniform(40.0, 150.0), _region(draw, choices)
+    jobs = [_job(draw, draw.uniform(5.0, begins)) for _ in range(2)]
+    return Scene((*jobs, _at(draw, begins, "answer_of_renewal_is_late", a=region)), begins + 560.0)
+
+
+@scene
+def back_at_once(draw: Random, choices: Choices) -> Scene:
+    """A region comes back around the moment at which it is given up, and what its hub writes then goes wrong."""
+    begins, region = draw.uniform(30.0, 90.0), _region(draw, choices)
+    job = _job(draw, begins + draw.uniform(1.0, 5.0))
+    cut = (
+        _at(draw, begins, "cut_at_grant")
+        if draw.random() < 0.6
+        else _at(draw, begins + draw.uniform(10.0, 60.0), "cut_region", region, _CUT_LONG, 1)
+    )
+    trap = draw.choice(("back_at_revocation", "back_after_revocation", "back_after_revocation"))
+    # A hub whose wall clock was set back waits on for the start, and so its grants still stand when the region is given up.
+    clocks = [_at(draw, begins + 20.0, "wall_clock_jumps", 1, number, 0) for number in range(choices.hubs) if draw.random() < 0.8]
+    return Scene((job, cut, *clocks, _at(draw, begins + 1.0, trap, a=region + len(choices.regions) * draw.randrange(50))), begins + _GIVEN_UP + 200.0)
+
+
+@scene
+def back_by_itself(draw: Random, choices: Choices) -> Scene:
+    """A region is cut off, and let back within seconds of the moment at which it may be given up."""
+    begins, region = draw.uniform(40.0, 150.0), _region(draw, choices)
+    jobs = [_job(draw, draw.uniform(5.0, begins)) for _ in range(2)]
+    cut = _at(draw, begins, "cut_for", region, draw.randrange(280, 390))
+    weather = _at(draw, begins + 200.0, "old_answers", b=draw.randrange(2))
+    return Scene((*jobs, cut, weather), begins + 500.0)
+
+
+@scene
+def late_manifest(draw: Random, choices: Choices) -> Scene:  # noqa: ARG001 - every scene may ask what there is
+    """What was granted comes to the region only after its lease has run out."""
+    begins = draw.uniform(30.0, 90.0)
+    job = _job(draw, begins + draw.uniform(1.0, 5.0))
+    return Scene((job, _at(draw, begins, "cut_at_grant", a=1)), begins + 450.0)
+
+
+@scene
+def late_request(draw: Random, choices: Choices) -> Scene:  # noqa: ARG001
+    """A release or a lift is under way while its job is withdrawn."""
+    begins = draw.uniform(30.0, 90.0)
+    job = _job(draw, begins + draw.uniform(1.0, 5.0))
+    return Scene((_at(draw, begins, "request_is_late"), job), begins + 260.0)
+
+
+@scene
+def death_at_start(draw: Random, choices: Choices) -> Scene:  # noqa: ARG001
+    """An agent dies between record, release and lift, and the object is made again."""
+    begins = draw.uniform(30.0, 90.0)
+    job = _job(draw, begins + draw.uniform(1.0, 5.0))
+    return Scene((_at(draw, begins, draw.choice(("killed_at_start", "killed_at_start", "orphaned"))), job), begins + 200.0)
+
+
+@scene
+def restarts_while_cut(draw: Random, choices: Choices) -> Scene:
+    """A region is cut off for long, and its agent dies again and again."""
+    begins, region = draw.uniform(60.0, 200.0), _region(draw, choices)
+    jobs = [_job(draw, draw.uniform(5.0, begins)) for _ in range(2)]
+    cut = _at(draw, begins, "cut_region", region, _CUT_LONG, 1)
+    restarts = [_at(draw, begins + after, "restart_agent", a=region) for after in (draw.uniform(60.0, 230.0), draw.uniform(200.0, 235.0))]
+    return Scene((*jobs, cut, *restarts), begins + 500.0)
+
+
+@scene
+def two_lead(draw: Random, choices: Choices) -> Scene:
+    """Two hubs believe that they lead; or one rests in the middle of a cycle while the other takes over."""
+    begins = draw.uniform(20.0, 60.0)
+    name = "two_leaders" if choices.hubs > 1 and draw.random() < 0.8 else "rests_after_push"
+    after = draw.uniform(85.0, 160.0) if name == "two_leaders" else draw.uniform(1.0, 10.0)
+    jobs = [_job(draw, begins + after), _job(draw, begins + after + draw.uniform(1.0, 60.0))]
+    return Scene((_at(draw, begins, name), *jobs), begins + 300.0)
+
+
+@scene
+def withdrawn_while_away(draw: Random, choices: Choices) -> Scene:  # noqa: ARG001
+    """A job is withdrawn after its region has read the grant, and before its object is there."""
+    begins = draw.uniform(30.0, 90.0)
+    job = _job(draw, begins + draw.uniform(1.0, 5.0))
+    return Scene((_at(draw, begins, "withdrawn_unheard"), job), begins + 220.0)
+
+
+@scene
+def two_regions_cut(draw: Random, choices: Choices) -> Scene:
+    """Two regions are cut off at about the same time, for long."""
+    begins, region = draw.uniform(40.0, 150.0), draw.randrange(3)
+    jobs = [_job(draw, draw.uniform(5.0, begins)) for _ in range(2)]
+    cuts = [
+        _at(draw, begins + apart, "cut_region", (region + number) % len(choices.regions), _CUT_LONG, 1)
+        for number, apart in enumerate((0.0, draw.choice((0.0, 30.0, 100.0, 150.0))))
+    ]
+    return Scene((*jobs, *cuts), begins + 560.0)
+
+
+@scene
+def blind_hub(draw: Random, choices: Choices) -> Scene:
+    """A region is cut off, and the hub sees nothing for a good part of that time."""
+    begins, region = draw.uniform(40.0, 120.0), _region(draw, choices)
+    jobs = [_job(draw, draw.uniform(5.0, begins)) for _ in range(2)]
+    cut = _at(draw, begins, "cut_region", region, _CUT_LONG, 1)
+    blind = [_at(draw, begins + 150.0 + draw.uniform(0.0, 80.0), "cut_hub", number, draw.choice((2, 2, 3)), 1) for number in range(choices.hubs)]
+    return Scene((*jobs, cut, *blind), begins + 600.0)
