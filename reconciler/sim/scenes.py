@@ -130,8 +130,7 @@ def two_lead(draw: Random, choices: Choices) -> Scene:
     """Two hubs believe that they lead; or one rests in the middle of a cycle while the other takes over."""
     begins = draw.uniform(20.0, 60.0)
     name = "two_leaders" if choices.hubs > 1 and draw.random() < 0.8 else "rests_after_push"
-    after = draw.uniform(85.0, 160.0) if name == "two_leaders" else draw.uniform(1.0, 10.0)
-    jobs = [_job(draw, begins + after), _job(draw, begins + after + draw.uniform(1.0, 60.0))]
+    jobs = [_job(draw, begins + draw.uniform(1.0, 30.0)), _job(draw, begins + draw.uniform(1.0, 60.0))]
     return Scene((_at(draw, begins, name), *jobs), begins + 300.0)
 
 
@@ -153,6 +152,14 @@ def two_regions_cut(draw: Random, choices: Choices) -> Scene:
         for number, apart in enumerate((0.0, draw.choice((0.0, 30.0, 100.0, 150.0))))
     ]
     return Scene((*jobs, *cuts), begins + 560.0)
+
+
+@scene
+def reports_lost(draw: Random, choices: Choices) -> Scene:
+    """A region is not heard of, and is alive: its lease tells."""
+    begins, region = draw.uniform(40.0, 150.0), _region(draw, choices)
+    jobs = [_job(draw, draw.uniform(5.0, begins)) for _ in range(2)]
+    return Scene((*jobs, _at(draw, begins, "reports_fail", a=region)), begins + 450.0)
 
 
 @scene

@@ -19,6 +19,8 @@ from reconciler.sim.ways import Armed, Way
 from reconciler.sim.world import World
 
 Sprung = Callable[[str], None]
+_MANY: Final = 150
+"""Reports: more than a region tries to write in the time of a history's scene."""
 
 
 # ---- what goes wrong ----------------------------------------------------------------------------------------------
@@ -43,6 +45,9 @@ def reopen(world: World, way: Way) -> None:
         if way in (region.store, region.git):
             region.wake_agent(0.0, 0.5)
             region.sync_turn.by(world.agenda.seconds)
+    for hub in world.hubs:
+        if way in (hub.store, hub.git):
+            hub.wake()
 
 
 def come_back(world: World, region: Region, b: int, c: int) -> None:
@@ -143,6 +148,14 @@ def cut_for(world: World, a: int, b: int, c: int) -> None:  # noqa: ARG001 - eve
     region = a_region(world, a)
     for way in (region.store, region.git):
         shut(world, way, float(b))
+
+
+@kind(0)
+def reports_fail(world: World, a: int, b: int, c: int) -> None:  # noqa: ARG001
+    """A region's reports do not get through for long, and its renewals do."""
+    region = a_region(world, a)
+    world.tell(f"the reports of {region.name} do not get through from now")
+    region.fuse.armed += [Armed("lose", 0, on=f"put regions/{region.name}/report") for _ in range(_MANY)]
 
 
 @kind(0)
@@ -323,35 +336,42 @@ def withdrawn_unheard(world: World, a: int, b: int, c: int) -> None:
         region = next(one for one in world.regions if one.name == name)
         if b % 3:
             shut(world, region.git, (5.0, 20.0, 50.0)[a % 3])
-        now = world.agenda.seconds
-        world.agenda.at(now + (1.5, 4.0)[b % 2], lambda: shut(world, region.store, (40.0, 90.0, 150.0)[c % 3]))
-        world.agenda.at(now + (2.0, 4.5)[b % 2], lambda: withdraw(world, key, c))
+
+        def then(_what: str) -> None:
+            shut(world, region.store, (40.0, 90.0, 150.0)[c % 3])
+            world.agenda.at(world.agenda.seconds + 0.5, lambda: withdraw(world, key, c))
+
+        region.fuse.armed.append(Armed("watch", b % 2, on=f"put regions/{name}/report", then=then))
 
     watch_grants(world, sprung)
 
 
 @kind(0)
-def two_leaders(world: World, a: int, b: int, c: int) -> None:
-    """The clock of the hub that leads stands still, so another takes over while it goes on; the other rests between the commit
-    of a start and its grant, and a person wants the job no more.
+def two_leaders(world: World, a: int, b: int, c: int) -> None:  # noqa: ARG001
+    """The hub that leads loses Git, and its clock stands still: another takes over while it goes on to believe that it leads. The
+    other rests between the commit of its first start and the grant; then the one is back, and the job is withdrawn.
     """
     first = next((hub for hub in world.hubs if hub.hub.leads), world.hubs[0])
     first.clock.stop()
     world.tell(f"the clock of {first.name} stands still")
     later(world, 300.0, f"the clock of {first.name} counts on", first.clock.go_on)
+    shut(world, first.git, 130.0)
     for hub in world.hubs:
         if hub is not first:
-            hub.fuse.armed.append(_rest_before_grant(world, hub, b, c))
+            hub.fuse.armed.append(_rest_before_grant(world, hub, first, (b, c)))
 
 
-def _rest_before_grant(world: World, hub: HubProgram, b: int, c: int) -> Armed:
+def _rest_before_grant(world: World, hub: HubProgram, other: HubProgram, how: tuple[int, int]) -> Armed:
+    b, c = how
+
     def then(_what: str) -> None:
         key = _granted_now(world)
         if world.is_mended:
             return
         if key is None:
-            hub.fuse.armed.append(_rest_before_grant(world, hub, b, c))
+            hub.fuse.armed.append(_rest_before_grant(world, hub, other, how))
             return
+        reopen(world, other.git)
         world.agenda.at(world.agenda.seconds + (0.5, 2.0)[b % 2], lambda: withdraw(world, key, c))
         hub.stand_still((20.0, 45.0, 90.0)[c % 3])
 

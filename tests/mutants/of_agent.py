@@ -9,7 +9,7 @@ from reconciler.agent import decide, lease, loop, renewing, seen, working
 from reconciler.agent.actions import Close, DeletePod, Stop
 from reconciler.agent.decide import Decision, Right
 from reconciler.agent.memory import Memory, Site
-from reconciler.agent.reading import maker_uid
+from reconciler.agent.reading import owner_uid
 from reconciler.agent.record import Broken, Entry, Record, decode
 from reconciler.agent.report import Look
 from reconciler.agent.seen import Seen, Standing
@@ -149,7 +149,7 @@ def stopped_said_without_proof() -> AbstractContextManager[None]:
 def pods_by_owner() -> AbstractContextManager[None]:
     def made(_real: Any) -> Any:
         def attempt_of(pod: Any, makers: Any) -> Any:
-            return makers.get(maker_uid(pod) or "")
+            return makers.get(owner_uid(pod) or "")
 
         return attempt_of
 

@@ -147,25 +147,15 @@ def clock_through_renewals() -> AbstractContextManager[None]:
 @mutant("the stretch in which the hub did not see counts as silence")
 @contextmanager
 def blind_stretches_count() -> Iterator[None]:
-    def looking(real: Any) -> Any:
-        def look(leases: Leases, region: str, _gap_seconds: float) -> LeaseSeen:
-            found: LeaseSeen = real(leases, region, float("inf"))
-            return found
+    def look(watching: Watch, reports: Reports) -> None:
+        watching._blind = frozenset(reports.silent)
+        for name in watching._times.keys() - watching._blind:
+            since = watching._seen_since.setdefault(name, watching._monotonic())
+            watching._looked_at[name] = watching._monotonic()
+            watching._heard_at[name] = max(reports.heard_at(name) or since, since)
+        watching.leases.look(watching._watched(), float("inf"))
 
-        return look
-
-    def watching(real: Any) -> Any:
-        def look(watching: Watch, reports: Reports) -> None:
-            before = dict(watching._seen_since)
-            real(watching, reports)
-            watching._seen_since |= before
-            for name, since in before.items():
-                if name in watching._heard_at:
-                    watching._heard_at[name] = max(reports.heard_at(name) or since, since)
-
-        return look
-
-    with exchanged(Leases, "_look", looking), exchanged(Watch, "look", watching):
+    with exchanged(Watch, "look", lambda _: look):
         yield
 
 
