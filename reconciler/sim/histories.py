@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
-from reconciler.sim import asking, befalling, breaking, cutting, traps
+from reconciler.sim import asking, befalling, breaking, cutting
 from reconciler.sim.ending import drain, mend
 from reconciler.sim.happenings import Happening, plan, weights
 from reconciler.sim.judge import Violation
@@ -31,12 +31,7 @@ _BESIDE_LOSSES: Final = (
     "restart_agent",
 )
 _ASKED: Final = weights(asking.__name__)
-_BREAKS: Final = {
-    name: weight
-    for name, weight in weights(befalling.__name__, breaking.__name__, cutting.__name__, traps.__name__).items()
-    if weight
-}
-"""What breaks by chance; what has no weight is laid by scenes only."""
+_BREAKS: Final = weights(befalling.__name__, breaking.__name__, cutting.__name__)
 
 
 def drawn(seed: int) -> tuple[Happening, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple
 
+from reconciler.sim import hub_traps, traps
 from reconciler.sim.happenings import Happening
 from reconciler.sim.person import LONG_PROGRAMS
 from reconciler.sim.world import Choices
@@ -24,6 +25,15 @@ class Scene(NamedTuple):
 
 Laid = Callable[[Random, Choices], Scene]
 SCENES: Final[dict[str, Laid]] = {}
+LAID: Final = (traps, hub_traps)
+"""Where the kinds of happenings are that only scenes lay; to import them is to know them."""
+_OFTEN: Final = {
+    "back_at_once": 4.0,
+    "late_request": 3.0,
+    "withdrawn_while_away": 2.0,
+    "death_at_start": 2.0,
+    "slow_controllers": 2.0,
+}
 _GIVEN_UP: Final = 375.0
 """Seconds after a cut by which the lease was revoked."""
 _CUT_LONG: Final = 4
@@ -37,8 +47,10 @@ def scene(laid: Laid) -> Laid:
 
 
 def laid_scene(draw: Random, choices: Choices) -> Scene:
-    """One of the scenes."""
-    return SCENES[draw.choice(list(SCENES))](draw, choices)
+    """One of the scenes; those that need much to fit together come more often, and two leaders where there are two hubs."""
+    often = [_OFTEN.get(name, 1.0) * (2.0 if name == "two_lead" and choices.hubs > 1 else 1.0) for name in SCENES]
+    (name,) = draw.choices(list(SCENES), often)
+    return SCENES[name](draw, choices)
 
 
 def _at(draw: Random, when: float, name: str, a: int | None = None, b: int | None = None, c: int | None = None) -> Happening:
@@ -70,15 +82,40 @@ def back_at_once(draw: Random, choices: Choices) -> Scene:
     """A region comes back around the moment at which it is given up, and what its hub writes then goes wrong."""
     begins, region = draw.uniform(30.0, 90.0), _region(draw, choices)
     job = _job(draw, begins + draw.uniform(1.0, 5.0))
-    cut = (
-        _at(draw, begins, "cut_at_grant")
-        if draw.random() < 0.6
-        else _at(draw, begins + draw.uniform(10.0, 60.0), "cut_region", region, _CUT_LONG, 1)
-    )
-    trap = draw.choice(("back_at_revocation", "back_after_revocation", "back_after_revocation"))
-    # A hub whose wall clock was set back waits on for the start, and so its grants still stand when the region is given up.
-    clocks = [_at(draw, begins + 20.0, "wall_clock_jumps", 1, number, 0) for number in range(choices.hubs) if draw.random() < 0.8]
-    return Scene((job, cut, *clocks, _at(draw, begins + 1.0, trap, a=region + len(choices.regions) * draw.randrange(50))), begins + _GIVEN_UP + 200.0)
+    if draw.random() < 0.5:
+        cut = _at(draw, begins, "cut_at_grant")
+    else:
+        cut = _at(draw, begins + draw.uniform(10.0, 60.0), "cut_region", region, _CUT_LONG, 1)
+    trap = draw.choice(("back_at_revocation", "back_at_revocation", "back_after_revocation"))
+    laid = _at(draw, begins + 1.0, trap, a=region + len(choices.regions) * draw.randrange(50))
+    return Scene((job, cut, laid, *_slow_clocks(draw, begins, choices)), begins + _GIVEN_UP + 200.0)
+
+
+@scene
+def old_grants(draw: Random, choices: Choices) -> Scene:
+    """A region did not read a grant before it was given up, and finds it still there when it is back: its hub has died, or its
+    write of new ones is late.
+    """
+    return _unread(draw, choices, b=1 + 4 * draw.randrange(4), c=draw.choice((0, 1, 2)) + 5 * draw.randrange(4))
+
+
+@scene
+def late_push(draw: Random, choices: Choices) -> Scene:
+    """The push that ends what stood in a region that was given up is under way for long, and the region is back before it."""
+    return _unread(draw, choices, b=4 * draw.randrange(4), c=draw.choice((1, 2)) + 5 * draw.randrange(4))
+
+
+def _unread(draw: Random, choices: Choices, b: int, c: int) -> Scene:
+    begins = draw.uniform(30.0, 90.0)
+    job = _job(draw, begins + draw.uniform(1.0, 5.0))
+    cut = _at(draw, begins, "cut_at_grant", 0, draw.choice((0, 1, 2)))
+    laid = _at(draw, begins + 1.0, "back_after_revocation", 0, b, c)
+    return Scene((job, cut, laid, *_slow_clocks(draw, begins, choices)), begins + _GIVEN_UP + 200.0)
+
+
+def _slow_clocks(draw: Random, begins: float, choices: Choices) -> list[Happening]:
+    """A hub whose wall clock was set back waits on for the start, so its grants still stand when the region is given up."""
+    return [_at(draw, begins + 20.0, "wall_clock_jumps", 1, number, 0) for number in range(choices.hubs)]
 
 
 @scene
@@ -121,8 +158,20 @@ def restarts_while_cut(draw: Random, choices: Choices) -> Scene:
     begins, region = draw.uniform(60.0, 200.0), _region(draw, choices)
     jobs = [_job(draw, draw.uniform(5.0, begins)) for _ in range(2)]
     cut = _at(draw, begins, "cut_region", region, _CUT_LONG, 1)
-    restarts = [_at(draw, begins + after, "restart_agent", a=region) for after in (draw.uniform(60.0, 230.0), draw.uniform(200.0, 235.0))]
+    restarts = [
+        _at(draw, begins + after, "restart_agent", a=region) for after in (draw.uniform(60.0, 230.0), draw.uniform(200.0, 235.0))
+    ]
     return Scene((*jobs, cut, *restarts), begins + 500.0)
+
+
+@scene
+def slow_controllers(draw: Random, choices: Choices) -> Scene:
+    """A region is cut off for long, and its controllers stand still when its lease runs out."""
+    begins, region = draw.uniform(60.0, 200.0), _region(draw, choices)
+    jobs = [_job(draw, draw.uniform(5.0, begins)) for _ in range(2)]
+    cut = _at(draw, begins, "cut_region", region, _CUT_LONG, 1)
+    rest = _at(draw, begins + draw.uniform(80.0, 190.0), "controllers_stop", region, draw.choice((2, 3, 3)))
+    return Scene((*jobs, cut, rest), begins + 500.0)
 
 
 @scene
@@ -168,5 +217,8 @@ def blind_hub(draw: Random, choices: Choices) -> Scene:
     begins, region = draw.uniform(40.0, 120.0), _region(draw, choices)
     jobs = [_job(draw, draw.uniform(5.0, begins)) for _ in range(2)]
     cut = _at(draw, begins, "cut_region", region, _CUT_LONG, 1)
-    blind = [_at(draw, begins + 150.0 + draw.uniform(0.0, 80.0), "cut_hub", number, draw.choice((2, 2, 3)), 1) for number in range(choices.hubs)]
+    blind = [
+        _at(draw, begins + 150.0 + draw.uniform(0.0, 80.0), "cut_hub", number, draw.choice((2, 2, 3)), 1)
+        for number in range(choices.hubs)
+    ]
     return Scene((*jobs, cut, *blind), begins + 600.0)

@@ -5,13 +5,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from reconciler.agent import decide, lease, loop, renewing, seen, working
+from reconciler.agent import decide, loop, renewing, seen, working
 from reconciler.agent.actions import Close, DeletePod, Stop
 from reconciler.agent.decide import Decision, Right
 from reconciler.agent.memory import Memory, Site
 from reconciler.agent.reading import owner_uid
 from reconciler.agent.record import Broken, Entry, Record, decode
-from reconciler.agent.report import Look
 from reconciler.agent.seen import Seen, Standing
 from reconciler.model.grants import Grants
 from reconciler.ports import Stored, SyncState
@@ -72,22 +71,6 @@ def epoch_ignored() -> AbstractContextManager[None]:
         return deciding
 
     return exchanged(working, "decide", made)
-
-
-@mutant("pods are read from a cache that is one look old")
-def pods_from_a_cache() -> AbstractContextManager[None]:
-    kept: dict[str, Any] = {}
-
-    def made(real: Any) -> Any:
-        def looking(site: Site, memory: Memory) -> tuple[Look, Memory]:
-            look, after = real(site, memory)
-            pods = kept.get(site.incarnation, look.state.pods)
-            kept[site.incarnation] = look.state.pods
-            return replace(look, state=replace(look.state, pods=pods)), after
-
-        return looking
-
-    return exchanged(working, "_look", made)
 
 
 @mutant("the fence acts once: what comes after it is released and lifted without a valid lease")
@@ -165,17 +148,6 @@ def restarted_agent_counts_anew() -> AbstractContextManager[None]:
         return inherited_from
 
     return exchanged(renewing, "inherited_from", made)
-
-
-@mutant("the epoch after a revocation is taken before everything has stopped")
-def epoch_taken_at_once() -> AbstractContextManager[None]:
-    def made(real: Any) -> Any:
-        def next_epoch(*given: Any, **named: Any) -> tuple[int, bool]:
-            return real(*given, **named)[0], True
-
-        return next_epoch
-
-    return exchanged(lease, "next_epoch", made)
 
 
 @mutant("the record is written only after the release")
