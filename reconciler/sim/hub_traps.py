@@ -57,6 +57,8 @@ def back_after_revocation(world: World, a: int, b: int, c: int) -> None:
             hub.fuse.armed.append(
                 Armed(how, 0, after=a // 10 % 2 == 1, seconds=(11.0, 30.0, 60.0, 90.0)[(b + c) % 4], on=on, then=pushed)
             )
+            if c // 5 % 2:
+                shut(world, region.git, 240.0)  # so that it does not see what is pushed now
             come_back(world, region, b // 4, c // 5)
 
         return Armed("watch", 0, after=True, on=f"put regions/{region.name}/lease", then=next_write)

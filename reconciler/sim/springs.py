@@ -5,6 +5,7 @@ happens after everything was mended, so that every history can be drained.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from reconciler.model.attempt import State
 from reconciler.model.grants import Grants, grants_key
@@ -16,6 +17,7 @@ from reconciler.sim.regions import Region
 from reconciler.sim.ways import Armed, Way
 from reconciler.sim.world import World
 
+_LOOKS: Final = 8
 Sprung = Callable[[str], None]
 """Told the write at which a trap springs."""
 
@@ -41,6 +43,7 @@ def reopen(world: World, way: Way) -> None:
     for region in world.regions:
         if way in (region.store, region.git):
             region.wake_agent(0.0, 0.5)
+        if way is region.git:
             region.sync_turn.by(world.agenda.seconds)
     for hub in world.hubs:
         if way in (hub.store, hub.git):
@@ -55,6 +58,10 @@ def come_back(world: World, region: Region, b: int, c: int) -> None:
     late = (after, after, 30.0, 200.0)[b % 4]
     for way, seconds in ((region.store, after), (region.git, late)):
         later(world, seconds, f"{way.name}: open again", _opening(world, way))
+    now = world.agenda.seconds
+    for number in range(_LOOKS):
+        # A real agent looks every second; what comes next must not wait for the long rests of these.
+        world.agenda.at(now + after + 1.0 + number, lambda: region.wake_agent(0.0, 0.5))
 
 
 def _opening(world: World, way: Way) -> Callable[[], None]:
