@@ -1,9 +1,13 @@
-"""Agents with one thing made wrong."""
+"""Agents with one thing made wrong. What a mutant remembers goes by the agent's own door to its cluster, so that no history leaves
+anything to the next.
+"""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from reconciler.agent import decide, loop, renewing, seen, working
 from reconciler.agent.actions import Close, DeletePod, Stop
@@ -13,7 +17,7 @@ from reconciler.agent.reading import owner_uid
 from reconciler.agent.record import Broken, Entry, Record, decode
 from reconciler.agent.seen import Seen, Standing
 from reconciler.model.grants import Grants
-from reconciler.ports import Stored, SyncState
+from reconciler.ports import Cluster, Stored, SyncState
 from tests.mutants.mutating import exchanged, mutant
 
 NEVER = float("inf")
@@ -76,7 +80,7 @@ def epoch_ignored() -> AbstractContextManager[None]:
 @mutant("the fence acts once: what comes after it is released and lifted without a valid lease")
 @contextmanager
 def starts_without_a_lease() -> Iterator[None]:
-    fenced: dict[str, float | None] = {}
+    fenced: WeakKeyDictionary[Cluster, float | None] = WeakKeyDictionary()
 
     def made(real: Any) -> Any:
         def right_now(site: Site, memory: Memory, record: Record) -> Right:
@@ -84,9 +88,9 @@ def starts_without_a_lease() -> Iterator[None]:
             if right.valid or not right.stop_all or memory.holding.offered is not None:
                 return right
             since = memory.holding.sent_at
-            if fenced.setdefault(site.incarnation, NEVER) == since:
+            if fenced.setdefault(site.cluster, NEVER) == since:
                 return replace(right, valid=True, stop_all=False)
-            fenced[site.incarnation] = since
+            fenced[site.cluster] = since
             return right
 
         return right_now
@@ -154,16 +158,17 @@ def restarted_agent_counts_anew() -> AbstractContextManager[None]:
 @contextmanager
 def record_after_the_release() -> Iterator[None]:
     """As long as the agent lives, it knows all the same; its successor does not."""
-    kept: dict[str, dict[Any, Entry]] = {}
-    passes: dict[tuple[str, Any], int] = {}
+    kept: WeakKeyDictionary[Cluster, dict[Any, Entry]] = WeakKeyDictionary()
+    passes: WeakKeyDictionary[Cluster, Counter[Any]] = WeakKeyDictionary()
 
     def remembering(real: Any) -> Any:
         def remember(site: Site, memory: Memory, record: Record, stored: Stored | None) -> tuple[bool, Memory]:
             known = _keys(stored)
-            late = kept[site.incarnation] = {}
+            late = kept[site.cluster] = {}
+            seen_in = passes.setdefault(site.cluster, Counter())
             for key, entry in record.attempts.items():
-                passes[site.incarnation, key] = passes.get((site.incarnation, key), 0) + 1
-                if str(key) not in known and passes[site.incarnation, key] <= _LATE_BY:
+                seen_in[key] += 1
+                if str(key) not in known and seen_in[key] <= _LATE_BY:
                     late[key] = entry
             written = {key: entry for key, entry in record.attempts.items() if key not in late}
             done: tuple[bool, Memory] = real(site, memory, replace(record, attempts=written), stored)
@@ -174,7 +179,7 @@ def record_after_the_release() -> Iterator[None]:
     def recalling(real: Any) -> Any:
         def recall(site: Site, *more: Any) -> Any:
             record, memory = real(site, *more)
-            late = kept.get(site.incarnation, {})
+            late = kept.get(site.cluster, {})
             return record if record is None else replace(record, attempts={**late, **record.attempts}), memory
 
         return recall
