@@ -13,12 +13,15 @@ from reconciler.sim.ending import drain, mend
 from reconciler.sim.happenings import Happening, plan, weights
 from reconciler.sim.judge import Violation
 from reconciler.sim.person import LONG_PROGRAMS
+from reconciler.sim.scenes import laid_scene
 from reconciler.sim.shrinking import shrunk
 from reconciler.sim.story import Story, told
 from reconciler.sim.world import Choices, World, choices_of
 
+_SCENES: Final = 0.5
+"""In this share of the histories a scene is laid: what is aimed at one moment, with little beside it."""
 _LOSSES: Final = 0.6
-"""In this share of the histories a region is surely cut off for long."""
+"""In this share of the others a region is surely cut off for long."""
 _BESIDE_LOSSES: Final = (
     "controllers_stop",
     "controllers_stop",
@@ -34,6 +37,8 @@ _BREAKS: Final = weights(befalling.__name__, breaking.__name__, cutting.__name__
 def drawn(seed: int) -> tuple[Happening, ...]:
     """The happenings of a seed, in order."""
     draw = Random(f"history {seed}")  # noqa: S311 - it must repeat itself
+    if draw.random() < _SCENES:
+        return _with_scene(draw, choices_of(seed))
     lasts = draw.uniform(300.0, 1000.0)
     first = [_first_job(draw) for _ in range(draw.randint(1, 3))]
     if draw.random() < _LOSSES:
@@ -43,6 +48,15 @@ def drawn(seed: int) -> tuple[Happening, ...]:
     asked = [_one(draw, name, draw.uniform(20.0, lasts)) for name in _some(draw, _ASKED, draw.randint(0, 4))]
     breaks = [_one(draw, name, draw.uniform(10.0, lasts)) for name in _some(draw, _BREAKS, draw.randint(1, 8))]
     return tuple(sorted([*first, *asked, *breaks, Happening(round(lasts, 1), "nothing_more")]))
+
+
+def _with_scene(draw: Random, choices: Choices) -> tuple[Happening, ...]:
+    """A scene, and a few things beside it."""
+    laid, lasts = laid_scene(draw, choices)
+    first = [_first_job(draw) for _ in range(draw.randint(0, 1))]
+    asked = [_one(draw, name, draw.uniform(20.0, lasts)) for name in _some(draw, _ASKED, draw.choice((0, 0, 0, 1, 2)))]
+    breaks = [_one(draw, name, draw.uniform(10.0, lasts)) for name in _some(draw, _BREAKS, draw.choice((0, 0, 0, 1, 2, 3)))]
+    return tuple(sorted([*laid, *first, *asked, *breaks, Happening(round(lasts, 1), "nothing_more")]))
 
 
 def _first_job(draw: Random) -> Happening:

@@ -53,13 +53,15 @@ class Life:
 
 @dataclass(slots=True)
 class Armed:
-    """What happens at a write. `kind`: kill, freeze, lose, delay or slow; `on`: how the writes' names begin that count."""
+    """What happens at a write. `kind`: kill, freeze, lose, delay, slow or watch; `on`: how the writes' names begin that count."""
 
     kind: str
     writes_left: int
     after: bool = False
     seconds: float = 0.0
     on: str = ""
+    then: Callable[[str], None] | None = None
+    """What else happens at that moment, before the rest; it is told the write's name."""
 
 
 @dataclass(slots=True)
@@ -123,6 +125,7 @@ class Route:
 
     def _before(self, armed: Armed, what: str, write: Callable[[], object]) -> None:
         if armed.kind == "delay":
+            self._tell(armed, what)
             self.agenda.at(self.agenda.seconds + armed.seconds, lambda: _late(write))
             self._wait(PATIENCE)
             raise Transient(f"{what}: no answer in time")
@@ -136,7 +139,13 @@ class Route:
         if self.way.cut == "answers" or self._draws(f"lose {what}", self.way.loses):
             raise self._unanswered(what)
 
+    def _tell(self, armed: Armed, what: str) -> None:
+        if armed.then is not None:
+            armed.then(what)
+            self._go_on()
+
     def _burn(self, armed: Armed, what: str) -> None:
+        self._tell(armed, what)
         if armed.kind == "kill":
             self.life.ended = True
             raise Killed(what)

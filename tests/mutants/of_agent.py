@@ -1,22 +1,28 @@
-"""Agents with one thing made wrong."""
+"""Agents with one thing made wrong. What a mutant remembers goes by the agent's own door to its cluster, so that no history leaves
+anything to the next.
+"""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from reconciler.agent import decide, lease, loop, renewing, seen, working
-from reconciler.agent.actions import Action, DeletePod, LiftGate, PatchDeadline, Release, Stop
+from reconciler.agent import decide, loop, renewing, seen, working
+from reconciler.agent.actions import Close, DeletePod, Stop
 from reconciler.agent.decide import Decision, Right
 from reconciler.agent.memory import Memory, Site
-from reconciler.agent.record import Broken, Record, decode
-from reconciler.agent.report import Look
+from reconciler.agent.reading import owner_uid
+from reconciler.agent.record import Broken, Entry, Record, decode
 from reconciler.agent.seen import Seen, Standing
 from reconciler.model.grants import Grants
-from reconciler.ports import Stored, SyncState
+from reconciler.ports import Cluster, Stored, SyncState
 from tests.mutants.mutating import exchanged, mutant
 
 NEVER = float("inf")
+_LATE_BY = 4
+"""Passes: the release, the lifts, and one more."""
 
 
 @mutant("no self-fence")
@@ -71,39 +77,25 @@ def epoch_ignored() -> AbstractContextManager[None]:
     return exchanged(working, "decide", made)
 
 
-@mutant("pods are read from a cache that is one look old")
-def pods_from_a_cache() -> AbstractContextManager[None]:
-    kept: dict[str, Any] = {}
-
-    def made(real: Any) -> Any:
-        def looking(site: Site, memory: Memory) -> tuple[Look, Memory]:
-            look, after = real(site, memory)
-            pods = kept.get(site.incarnation, look.state.pods)
-            kept[site.incarnation] = look.state.pods
-            return replace(look, state=replace(look.state, pods=pods)), after
-
-        return looking
-
-    return exchanged(working, "_look", made)
-
-
-@mutant("releases and lifts ask for no valid lease")
+@mutant("the fence acts once: what comes after it is released and lifted without a valid lease")
 @contextmanager
 def starts_without_a_lease() -> Iterator[None]:
+    fenced: WeakKeyDictionary[Cluster, float | None] = WeakKeyDictionary()
+
     def made(real: Any) -> Any:
-        def deciding(attempts: Any, record: Record, grants: Grants | None, right: Right, sync: SyncState | None) -> Decision:
-            decision: Decision = real(attempts, record, grants, right, sync)
-            if right.valid:
-                return decision
-            anyway: Decision = real(attempts, record, grants, replace(right, valid=True, stop_all=False), sync)
-            starts: tuple[Action, ...] = tuple(
-                one for one in anyway.actions if isinstance(one, Release | LiftGate | PatchDeadline)
-            )
-            return replace(decision, record=anyway.record, actions=(*decision.actions, *starts))
+        def right_now(site: Site, memory: Memory, record: Record) -> Right:
+            right: Right = real(site, memory, record)
+            if right.valid or not right.stop_all or memory.holding.offered is not None:
+                return right
+            since = memory.holding.sent_at
+            if fenced.setdefault(site.cluster, NEVER) == since:
+                return replace(right, valid=True, stop_all=False)
+            fenced[site.cluster] = since
+            return right
 
-        return deciding
+        return right_now
 
-    with exchanged(working, "decide", made), exchanged(working, "may_start", lambda _: lambda *_: True):
+    with exchanged(working, "right_now", made), exchanged(working, "may_start", lambda _: lambda *_: True):
         yield
 
 
@@ -119,40 +111,81 @@ def released_twice() -> AbstractContextManager[None]:
     return exchanged(decide, "_steps", made)
 
 
-@mutant("stopped is said while a release may be under way")
-def stopped_said_too_early() -> AbstractContextManager[None]:
+@mutant("stopped is said while a lift may be under way")
+@contextmanager
+def stopped_said_too_early() -> Iterator[None]:
+    """What is gated counts as stopped, and is not marked before that is said."""
+
+    def made(real: Any) -> Any:
+        def stop(attempt: Seen, grace_limit: int | None) -> list[Stop]:
+            found: list[Stop] = real(attempt, grace_limit)
+            return [one for one in found if not isinstance(one, Close)]
+
+        return stop
+
+    with exchanged(seen, "settled", lambda _: lambda attempt: not attempt.active), exchanged(decide, "stop", made):
+        yield
+
+
+@mutant("stopped is said although what must be closed first was not")
+def stopped_said_without_proof() -> AbstractContextManager[None]:
     return exchanged(seen, "settled", lambda _: lambda attempt: not attempt.active)
 
 
-@mutant("the epoch after a revocation is taken before everything has stopped")
-def epoch_taken_at_once() -> AbstractContextManager[None]:
-    def made(real: Any) -> Any:
-        def next_epoch(*given: Any, **named: Any) -> tuple[int, bool]:
-            return real(*given, **named)[0], True
+@mutant("pods are looked for by their owner, not by their labels")
+def pods_by_owner() -> AbstractContextManager[None]:
+    def made(_real: Any) -> Any:
+        def attempt_of(pod: Any, makers: Any) -> Any:
+            return makers.get(owner_uid(pod) or "")
 
-        return next_epoch
+        return attempt_of
 
-    return exchanged(lease, "next_epoch", made)
+    return exchanged(seen, "_attempt_of", made)
+
+
+@mutant("an agent that starts anew counts from its own start")
+def restarted_agent_counts_anew() -> AbstractContextManager[None]:
+    def made(_real: Any) -> Any:
+        def inherited_from(renewal: Any, _boot: str, now: float, _wall: Any) -> float | None:
+            return None if renewal is None else now
+
+        return inherited_from
+
+    return exchanged(renewing, "inherited_from", made)
 
 
 @mutant("the record is written only after the release")
-def record_after_the_release() -> AbstractContextManager[None]:
+@contextmanager
+def record_after_the_release() -> Iterator[None]:
     """As long as the agent lives, it knows all the same; its successor does not."""
-    once: dict[str, set[str]] = {}
+    kept: WeakKeyDictionary[Cluster, dict[Any, Entry]] = WeakKeyDictionary()
+    passes: WeakKeyDictionary[Cluster, Counter[Any]] = WeakKeyDictionary()
 
-    def made(real: Any) -> Any:
+    def remembering(real: Any) -> Any:
         def remember(site: Site, memory: Memory, record: Record, stored: Stored | None) -> tuple[bool, Memory]:
-            new = {str(key) for key in record.attempts} - _keys(stored)
-            known = once.setdefault(site.incarnation, set())
-            if new - known and stored is not None:
-                known |= new
-                return True, memory
-            done: tuple[bool, Memory] = real(site, memory, record, stored)
+            known = _keys(stored)
+            late = kept[site.cluster] = {}
+            seen_in = passes.setdefault(site.cluster, Counter())
+            for key, entry in record.attempts.items():
+                seen_in[key] += 1
+                if str(key) not in known and seen_in[key] <= _LATE_BY:
+                    late[key] = entry
+            written = {key: entry for key, entry in record.attempts.items() if key not in late}
+            done: tuple[bool, Memory] = real(site, memory, replace(record, attempts=written), stored)
             return done
 
         return remember
 
-    return exchanged(working, "_remember", made)
+    def recalling(real: Any) -> Any:
+        def recall(site: Site, *more: Any) -> Any:
+            record, memory = real(site, *more)
+            late = kept.get(site.cluster, {})
+            return record if record is None else replace(record, attempts={**late, **record.attempts}), memory
+
+        return recall
+
+    with exchanged(working, "_remember", remembering), exchanged(working, "_recall", recalling):
+        yield
 
 
 def _under(attempt: Seen, epoch: int) -> Seen:

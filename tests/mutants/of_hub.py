@@ -11,9 +11,11 @@ from reconciler.hub.cycle import Hub
 from reconciler.hub.granting import Due, Granting
 from reconciler.hub.leader import Leadership
 from reconciler.hub.leases import Leases, LeaseSeen
+from reconciler.hub.regions import Reports
+from reconciler.hub.watch import Watch
 from reconciler.hub.world import World
 from reconciler.model.attempt import Attempt
-from reconciler.model.grants import Grants, lease_key
+from reconciler.model.grants import Grants
 from reconciler.model.record import JobRecord
 from reconciler.planning import observed
 from reconciler.planning.observed import Seen
@@ -34,12 +36,24 @@ def no_revocation() -> Iterator[None]:
         yield
 
 
+class _Whatever(str):
+    """Is every ETag there is."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, _other: object) -> bool:
+        return True
+
+    def __ne__(self, _other: object) -> bool:
+        return False
+
+
 @mutant("a lease is revoked by a plain write")
 def revoked_without_compare_and_swap() -> AbstractContextManager[None]:
     def made(real: Any) -> Any:
         def write(leases: Leases, region: str, seen: LeaseSeen, lease: Any) -> bool:
-            now = replace(seen, etag=leases._store.etag(lease_key(region)))
-            done: bool = real(leases, region, now, lease)
+            done: bool = real(leases, region, replace(seen, etag=_Whatever()), lease)
             return done
 
         return write
@@ -131,15 +145,18 @@ def clock_through_renewals() -> AbstractContextManager[None]:
 
 
 @mutant("the stretch in which the hub did not see counts as silence")
-def blind_stretches_count() -> AbstractContextManager[None]:
-    def made(real: Any) -> Any:
-        def look(leases: Leases, region: str, _gap_seconds: float) -> LeaseSeen:
-            found: LeaseSeen = real(leases, region, float("inf"))
-            return found
+@contextmanager
+def blind_stretches_count() -> Iterator[None]:
+    def look(watching: Watch, reports: Reports) -> None:
+        watching._blind = frozenset(reports.silent)
+        for name in watching._times.keys() - watching._blind:
+            since = watching._seen_since.setdefault(name, watching._monotonic())
+            watching._looked_at[name] = watching._monotonic()
+            watching._heard_at[name] = max(reports.heard_at(name) or since, since)
+        watching.leases.look(watching._watched(), float("inf"))
 
-        return look
-
-    return exchanged(Leases, "_look", made)
+    with exchanged(Watch, "look", lambda _: look):
+        yield
 
 
 @mutant("any number of regions is given up at once")
