@@ -22,6 +22,8 @@ def caught(asked: tuple[str, int]) -> tuple[str, int | None, str, float]:
             story = violation(seed)
             if story is not None:
                 if not story.kind:
-                    raise RuntimeError(f"{name} leaves something from one history to the next: seed {seed} fails only after others")
+                    raise RuntimeError(
+                        f"{name} leaves something from one history to the next: seed {seed} fails only after others"
+                    )
                 return name, seed, str(story), time.monotonic() - began
     return name, None, "", time.monotonic() - began
