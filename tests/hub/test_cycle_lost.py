@@ -93,6 +93,7 @@ def test_an_attempt_is_granted_under_its_own_epoch_for_good(local: Rig) -> None:
     assert first.name not in local.granted("eu")
 
 
+@pytest.mark.slow
 def test_a_region_whose_lease_is_renewed_is_alive_however_silent_its_reports_are(local: Rig) -> None:
     first = local.placed()
 
@@ -121,6 +122,7 @@ def test_a_renewal_that_comes_first_wins_over_the_revocation(local: Rig) -> None
     assert local.attempt() == first
 
 
+@pytest.mark.slow
 def test_the_lease_says_itself_how_long_it_must_be_waited_for(local: Rig) -> None:
     local.placed()
     slow = lease(local).model_copy(update={"self_fence_seconds": 600.0}).model_dump_json().encode()
@@ -149,6 +151,7 @@ def test_it_comes_back_takes_its_new_epoch_and_gets_new_work_but_not_the_old(loc
     assert local.granted("eu") == [local.attempt("next").name]
 
 
+@pytest.mark.slow
 def test_half_the_regions_silent_at_once_is_the_hubs_own_fault(local: Rig) -> None:
     first = local.placed()
     pass_time(local, 900, heard=())
@@ -180,6 +183,7 @@ def test_a_store_that_does_not_answer_stops_all_clocks(local: Rig) -> None:
     assert lease(local).revoked
 
 
+@pytest.mark.slow
 def test_a_hub_that_has_just_started_watches_for_the_whole_time_and_keeps_what_was_told(local: Rig) -> None:
     local.placed()
     pass_time(local, 290)
@@ -256,6 +260,7 @@ def test_a_region_that_never_had_a_lease_is_given_up_by_making_its_first(tmp_pat
     assert rig.attempt().region == "us"
 
 
+@pytest.mark.slow
 def test_where_a_lease_is_gone_nothing_can_be_told_by_waiting(local: Rig) -> None:
     first = local.placed()
     local.store.inner.delete(lease_key("eu"))

@@ -27,6 +27,7 @@ def test_the_same_seed_is_the_same_story(seed: int) -> None:
     assert len(first.lines) > 10
 
 
+@pytest.mark.slow
 def test_a_story_does_not_hang_on_how_strings_are_hashed() -> None:
     told = []
     for number in ("1", "2"):

@@ -238,6 +238,7 @@ def test_an_agent_that_does_not_fence_itself_is_found(monkeypatch: pytest.Monkey
     assert found.kind == "GivenUpAndRuns"
 
 
+@pytest.mark.slow
 def test_a_violation_is_told_by_the_happenings_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewing, "fence_at", lambda *_: float("inf"))
     found = next(story for seed in range(40) if (story := violation(seed)) is not None)
