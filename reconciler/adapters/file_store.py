@@ -26,12 +26,12 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+from reconciler.adapters.object_keys import parts_of
 from reconciler.ports import Conflict, Listed, Refused, Stored, Transient
 
 _PARTIAL = ".partial"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _CHUNK_BYTES = 1 << 20
-_LONGEST_KEY_BYTES = 1024  # as on S3, so that a store can be moved there
 _PAUSES_SECONDS = 0.0005, 0.02  # first and longest
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
 
@@ -153,17 +153,9 @@ class FileStore:
 
 def _parts(key: str) -> list[str]:
     """The parts of a key. Raises Refused where it could name anything but a file of its own below the folder."""
-    parts = key.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise Refused(f"object key {key!r} has an empty part, `.`, `..` or a NUL; use names with `/` between them")
+    parts = parts_of(key)
     if parts[0] == _PARTIAL:
         raise Refused(f"object key {key!r} is kept for the store's unfinished writes; use another first part")
-    try:
-        length = len(key.encode())
-    except UnicodeEncodeError:
-        raise Refused(f"object key {key!r} is not valid Unicode; rename it") from None
-    if length > _LONGEST_KEY_BYTES:
-        raise Refused(f"object key {key[:80]!r}… has {length} bytes; use at most {_LONGEST_KEY_BYTES}")
     return parts
 
 

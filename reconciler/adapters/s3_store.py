@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from reconciler.adapters.object_keys import parts_of
 from reconciler.ports import Conflict, Listed, Refused, Stored, Transient
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ _READ_SECONDS = 5
 _COPY_SECONDS = 900  # the store answers when all bytes are copied
 _READ_ATTEMPTS = 3
 _CONNECTIONS = 32
-_LONGEST_KEY_BYTES = 1024
 _COPY_LIMIT_BYTES = 5 * 1024**3
 """https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html"""
 
@@ -181,17 +181,9 @@ class S3Store:
             self._reading.delete_object(Bucket=self._bucket, Key=full)
 
     def _full(self, key: str) -> str:
-        """The key in the bucket. Refused as in any store, and because some stores and proxies resolve `..` in paths."""
-        if any(part in ("", ".", "..") or "\0" in part for part in key.split("/")):
-            raise Refused(f"object key {key!r} has an empty part, `.`, `..` or a NUL; use names with `/` between them")
-        full = self._prefix + key
-        try:
-            length = len(full.encode())
-        except UnicodeEncodeError:
-            raise Refused(f"object key {key!r} is not valid Unicode; rename it") from None
-        if length > _LONGEST_KEY_BYTES:
-            raise Refused(f"object key {key[:80]!r}… has {length} bytes; use at most {_LONGEST_KEY_BYTES}")
-        return full
+        """The key in the bucket. Raises Refused as any store does."""
+        parts_of(key, self._prefix)
+        return self._prefix + key
 
     def _address(self, key: str) -> str:
         return f"s3://{self._bucket}/{self._prefix}{key}"

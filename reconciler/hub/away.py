@@ -45,11 +45,6 @@ class Absence:
         return {name: _away(each, self.forgotten.get(name)) for name, each in silent.items()}
 
     @property
-    def revoked(self) -> frozenset[str]:
-        """Regions whose lease is revoked."""
-        return frozenset(name for name, condition in self.conditions.items() if condition.state is RegionState.REVOKED)
-
-    @property
     def troubles(self) -> list[Trouble]:
         """What a person should look at."""
         words = sorted(self.watched.troubles.items())

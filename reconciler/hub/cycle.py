@@ -102,19 +102,19 @@ class Hub:
             return Result(Ended.STANDBY, again_in_seconds=self._options.lease_seconds / 3)
         self._term = term
         for _ in range(TRIES):
-            result = self._once(term)
+            result = self._once()
             if result is not None:
                 news = self._eyes.take_news()
                 return replace(result, troubles=(*result.troubles, *news)) if news else result
         return Result(Ended.RACED, again_in_seconds=1.0)
 
-    def _once(self, term: int) -> Result | None:
+    def _once(self) -> Result | None:
         """One try; None where another writer was quicker."""
         self.board.take()
         resting = self._quiet is not None and self._clock.monotonic() < self._quiet[1]
         heads = self._git.heads() if resting else {}
         self._look_at(self._regions)
-        if resting and self._quiet is not None and self._quiet[0] == self._state(heads, term):
+        if resting and self._quiet is not None and self._quiet[0] == self._state(heads):
             return Result(Ended.IDLE, again_in_seconds=self._quiet[1] - self._clock.monotonic())
         seen = self._eyes.look()
         if seen is None or self._pushes.finish(seen.heads):
@@ -125,12 +125,12 @@ class Hub:
             self._regions = regions
             self._watch.declare(times)
             self._look_at(regions)
-        result = self._decide_and_publish(seen, times, term)
+        result = self._decide_and_publish(seen, times)
         if result is not None and result.ended is Ended.QUIET and result.again_in_seconds is None:
             live = any(record.live for record in seen.ledger.records.values())
             waits = (self._standing.next_seconds, self._watch.next_seconds(), self._options.resync_seconds if live else None)
             wait = min(filter(None, waits), default=RESTING_SECONDS)
-            self._quiet = (self._state(seen.heads, term), self._clock.monotonic() + wait)
+            self._quiet = (self._state(seen.heads), self._clock.monotonic() + wait)
             return replace(result, again_in_seconds=wait)
         self._quiet = None
         return result
@@ -145,17 +145,17 @@ class Hub:
         self._reports.look(regions)
         self._watch.look(self._reports)
 
-    def _state(self, heads: Mapping[str, str], term: int) -> object:
+    def _state(self, heads: Mapping[str, str]) -> object:
         """Everything that a decision hangs on but for the time."""
         silent = frozenset(name for name in self._regions if (self._reports.age_seconds(name) or 0.0) > self._fresh_seconds)
         states = tuple((name, verdict.state) for name, verdict in self._watch.verdicts().items())
-        return tuple(sorted(heads.items())), self._reports.matter(), silent, states, self._closed.state(), term, self.board.taken
+        return sorted(heads.items()), self._reports.matter(), silent, states, self._closed.state(), self._term, self.board.taken
 
-    def _decide_and_publish(self, seen: GitSeen, times: Mapping[str, LossTimes], term: int) -> Result | None:
+    def _decide_and_publish(self, seen: GitSeen, times: Mapping[str, LossTimes]) -> Result | None:
         now = self._clock.now()
         suspicion = suspicion_of(seen.ledger, seen.sources, seen.main, now)
         if suspicion is not None and suspicion.kind != "gone":
-            seen = self._eyes.eyes.as_declared_before(seen)
+            seen = self._eyes.as_declared_before(seen)
             times = times_of(seen)
         self._fresh_seconds = seen.sources.fleet.policy.thresholds.report_fresh_seconds
         self._watch.declare(times)
@@ -167,20 +167,20 @@ class Hub:
         publication, outcome, troubles = self._publication(world, seen, outcome, rendered, now)
         if not publication.updates:
             before = self._ungranted
-            ungranted = self._grant(outcome.records, seen, seen.heads, term)
+            ungranted = self._grant(outcome.records, seen, seen.heads)
             mended = before.keys() - self._ungranted.keys()  # which is news
             soon = 0.0 if self._closed.passed(()) or mended else 1.0 if ungranted else None
             return Result(Ended.QUIET, troubles=troubles, ungranted=ungranted, again_in_seconds=soon)
         wait = self._budget.wait_seconds(seen.sources.fleet.settings.intervals)
         if wait > 0:
-            ungranted = self._grant_as_published(seen, term)
+            ungranted = self._grant_as_published(seen)
             return Result(Ended.DEFERRED, troubles=troubles, ungranted=ungranted, again_in_seconds=wait)
         pushed = self._pushes.push(publication.updates)
         if pushed.raced:
             return None
         self._budget.spend()
         if not pushed.done:
-            ungranted = self._grant_as_published(seen, term)
+            ungranted = self._grant_as_published(seen)
             return self._refused(pushed.refusals, publication, troubles, ungranted)
         heads = dict(seen.heads)
         for update in publication.updates:
@@ -188,7 +188,7 @@ class Hub:
             if update.new is not None:
                 heads[update.branch] = update.new
         self._closed.passed([update.branch for update in publication.updates])
-        ungranted = self._grant(outcome.records, seen, heads, term)
+        ungranted = self._grant(outcome.records, seen, heads)
         moved = moved_regions(publication.updates, seen.sources.fleet.regions)
         return Result(Ended.PUBLISHED, outcome.events, troubles, ungranted, moved, again_in_seconds=0.0)
 
@@ -266,19 +266,19 @@ class Hub:
             regions=dict(world.conditions),
         )
         blobs, fresh = status_blobs(self._git, world, outcome, hub, notices_of(hub), now)
-        self._eyes.eyes.records.records |= fresh  # the next look need not read what was just written
+        self._eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:
             publication.add(seen.branches.status, blobs, summed_up(outcome.events), outcome.events)
         return publication, outcome, tuple(trouble.what for trouble in troubles)
 
-    def _grant(self, records: Mapping[JobKey, JobRecord], seen: GitSeen, heads: Mapping[str, str], term: int) -> tuple[str, ...]:
+    def _grant(self, records: Mapping[JobKey, JobRecord], seen: GitSeen, heads: Mapping[str, str]) -> tuple[str, ...]:
         """Write what the published ledger lets run; one region's trouble never stops the others."""
         troubles: dict[str, str] = {}
         self._memory.index.update(records, seen.sources.fleet.policy)
         wanted = due(self._memory.index, self._regions, self._reports.seen, seen.manifests, self._watch.revoked())
         for name, what in wanted.items():
             try:
-                self._granting.write(name, what, heads.get(region_branch(name)), term, self._reports.seen.get(name))
+                self._granting.write(name, what, heads.get(region_branch(name)), self._term, self._reports.seen.get(name))
             except (Conflict, Transient, Refused) as error:
                 troubles[name] = str(error)
         self._granting.forget_ended(frozenset().union(*(what.stopping for what in wanted.values())))
@@ -286,10 +286,10 @@ class Hub:
         self._unpointed = self._results.follow(records)
         return tuple(f"the grants of {name} were not written: {words}" for name, words in troubles.items())
 
-    def _grant_as_published(self, seen: GitSeen, term: int) -> tuple[str, ...]:
+    def _grant_as_published(self, seen: GitSeen) -> tuple[str, ...]:
         """Where nothing could be published. Before its term stands in the ledger a hub grants nothing: another may write yet."""
-        if seen.ledger.hub.term == term or not seen.ledger.blobs:
-            return self._grant(seen.ledger.records, seen, seen.heads, term)
+        if seen.ledger.hub.term == self._term or not seen.ledger.blobs:
+            return self._grant(seen.ledger.records, seen, seen.heads)
         return ()
 
     def _troubles(self, world: World, seen: GitSeen, now: datetime) -> tuple[Trouble, ...]:

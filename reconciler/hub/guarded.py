@@ -1,6 +1,6 @@
 """A look at Git that finds out whether the ledger lacks what it had, and mends that where it can."""
 
-from reconciler.hub.ledger import Corrupt
+from reconciler.hub.ledger import Corrupt, LedgerCache
 from reconciler.hub.mark import Mark, set_back
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.ports import Conflict, GitRepository
@@ -11,7 +11,7 @@ class GuardedEyes:
 
     def __init__(self, git: GitRepository, eyes: GitEyes, mark: Mark) -> None:
         self._git = git
-        self.eyes = eyes
+        self._eyes = eyes
         self._mark = mark
         self._news: tuple[str, ...] = ()
 
@@ -24,14 +24,23 @@ class GuardedEyes:
         news, self._news = self._news, ()
         return news
 
+    @property
+    def records(self) -> LedgerCache:
+        """The records that are known by their blobs."""
+        return self._eyes.records
+
+    def as_declared_before(self, seen: GitSeen) -> GitSeen:
+        """The same with the declarations that were in force before, for a main that is not to be believed."""
+        return self._eyes.as_declared_before(seen)
+
     def look(self) -> GitSeen | None:
         """What stands in Git; None where another writer was quicker. Raises Corrupt where the ledger lacks what it had."""
         heads = self._git.fetch()
-        branch = self.eyes.branches(heads).status
+        branch = self._eyes.branches(heads).status
         head = heads.get(branch)
         lacks = self._mark.lacks(head)
         if lacks is None:
-            seen = self.eyes.look(heads, self._mark.commit())
+            seen = self._eyes.look(heads, self._mark.commit())
             try:
                 if seen.goes_on:
                     self._mark.note(head)

@@ -27,8 +27,6 @@ class Watched:
     """Lost region that is not given up because the hub doubts itself → how many are silent, of how many."""
     troubles: Mapping[str, str] = field(default_factory=dict)
     """Region → why its lease could not be looked at, or revoked."""
-    revoked: tuple[str, ...] = ()
-    """Those that were given up in this step."""
     blind: frozenset[str] = frozenset()
     """Regions whose report this hub cannot read: meanwhile nothing is counted."""
 
@@ -123,9 +121,11 @@ class Watch:
         due = [
             name for name in sorted(before) if name not in unseen and is_due(self._sight(name, never_led=name in never_led), now)
         ]
-        revoked = tuple(name for name in due[:1] if self._may_give_up(now) and self._gave_up(name, next_epochs, troubles))
-        revoked += tuple(name for name in sorted(forced) if self._gave_up(name, next_epochs, troubles, forced=True))
-        return Watched(self.verdicts(), doubts, troubles, revoked, self._blind)
+        if due and self._may_give_up(now):
+            self._give_up(due[0], next_epochs, troubles)
+        for name in sorted(forced):
+            self._give_up(name, next_epochs, troubles, forced=True)
+        return Watched(self.verdicts(), doubts, troubles, self._blind)
 
     def epochs(self) -> dict[str, int]:
         """Region → the epoch of its lease as it was seen last."""
@@ -147,16 +147,16 @@ class Watch:
     def _may_give_up(self, now: float) -> bool:
         return self._gave_up_at is None or now - self._gave_up_at >= ONE_A_MINUTE
 
-    def _gave_up(self, region: str, next_epochs: Mapping[str, int], troubles: dict[str, str], *, forced: bool = False) -> bool:
+    def _give_up(self, region: str, next_epochs: Mapping[str, int], troubles: dict[str, str], *, forced: bool = False) -> None:
         """Revoke the lease, or make a revoked one. `forced`: also in the place of one that cannot be read."""
         seen = self.leases.seen.get(region)
         if seen is None or seen.revoked:
-            return False
+            return
         self._gave_up_at = self._monotonic()  # whatever the answer: a write without one may be done
         try:
             if seen.etag is None or (seen.lease is None and forced):
-                return self.leases.reserve(region, next_epochs.get(region, 1))
-            return self.leases.revoke(region)
+                self.leases.reserve(region, next_epochs.get(region, 1))
+            else:
+                self.leases.revoke(region)
         except (Transient, Refused) as error:
             troubles[region] = str(error)
-            return False

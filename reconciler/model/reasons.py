@@ -60,11 +60,6 @@ class Why(StrEnum):
         "{silent} of {known} regions fell silent at once, which looks like a fault of the hub's own: none is given up. If they "
         "really are gone: `reconciler lost REGION`, for each"
     )
-    LOSS_TIMES_DIFFER = (
-        "the agent of {region} fences itself after {fence} + {kill} s, its file says {wanted_fence} + {wanted_kill} s: the hub "
-        "goes by the agent's; give it the flags that `reconciler bootstrap {region}` prints"
-    )
-    LEASE_MISSING = "{region} is silent and its lease is not in the store: whether anything runs there cannot be told; {next}"
     REGION_HALTED = "{region} may run nothing at present: {message}"
     NOT_ENOUGH_FREE = "{region}: {free_nodes} of {wanted} nodes are free that hold {per_node} {resource} each"
     FRAGMENTED = "{region} has {free} GPUs free, but the largest block on one node is {largest}; {per_node} are asked for"

@@ -71,10 +71,13 @@ def _is_lost(attempt: Attempt, seen: Seen) -> bool:
     return seen.epoch > attempt.epoch > 0 or (attempt.epoch == 0 and given_up)
 
 
+def _is_forgotten(seen: Seen) -> bool:
+    return seen.away is not None and seen.away.forgotten_by is not None
+
+
 def _lost(record: JobRecord, attempt: Attempt, seen: Seen, now: datetime) -> JobRecord:
     reason = _why_lost(attempt, seen.away)
-    forgotten = seen.away is not None and seen.away.forgotten_by is not None
-    waits = record.spec.on_region_lost == "wait" and not forgotten
+    waits = record.spec.on_region_lost == "wait" and not _is_forgotten(seen)
     if attempt.state not in MAY_RUN or waits:
         return withdraw(record, Outcome.REGION_LOST, reason, now)
     return replace_current(record, attempt.moved(Event.STOPPED, now, outcome=Outcome.REGION_LOST, reason=reason))
@@ -100,8 +103,7 @@ def _stopping(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, n
         return _ended(record, found, workload, now)
     # Rule 5 of the protocol: a report that has acted on grants without the attempt says that nothing of it runs.
     said = seen.without_it and (workload is None or workload.stopped)
-    forgotten = seen.away is not None and seen.away.forgotten_by is not None
-    proven = _is_lost(attempt, seen) and (forgotten or not waits_for_region(record))
+    proven = _is_lost(attempt, seen) and (_is_forgotten(seen) or not waits_for_region(record))
     return replace_current(record, attempt.moved(Event.STOPPED, now)) if said or proven else record
 
 

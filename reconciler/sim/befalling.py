@@ -2,6 +2,7 @@
 
 from reconciler.adapters.local.job_controller import orphan
 from reconciler.sim.happenings import a_region, kind, later
+from reconciler.sim.regions import Region
 from reconciler.sim.world import World
 
 
@@ -52,8 +53,11 @@ def engine_is_late(world: World, a: int, b: int, c: int) -> None:
 @kind(2)
 def controllers_stop(world: World, a: int, b: int, c: int) -> None:  # noqa: ARG001
     """A region's kube-controller-manager stands still for a while."""
-    region = a_region(world, a)
-    seconds = (10.0, 60.0, 200.0, 500.0)[b % 4]
+    rest_controllers(world, a_region(world, a), (10.0, 60.0, 200.0, 500.0)[b % 4])
+
+
+def rest_controllers(world: World, region: Region, seconds: float) -> None:
+    """Let a region's kube-controller-manager stand still for so long."""
     region.cluster.pause_controllers(paused=True)
     world.tell(f"the controllers of {region.name} stand still for {seconds:.0f} s")
 

@@ -7,12 +7,12 @@ agent believe. The judgement comes as sentences, one a fault.
 from collections.abc import Iterator
 from typing import Final
 
-from reconciler.agent.record import decode, joined
 from reconciler.model.attempt import Attempt, Outcome, State
-from reconciler.model.names import LABEL_ATTEMPT, manifest_path, region_branch
+from reconciler.model.names import region_branch
 from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.sim.judge import spans_within
+from reconciler.sim.left_over import alive_in, in_cluster, in_grants, on_branch
 from reconciler.sim.person import Fields, as_file
 from reconciler.sim.world import World
 
@@ -75,9 +75,7 @@ def faults(world: World) -> list[str]:
     """Everything that is not as it must be at the end."""
     found = [
         *_of_jobs(world),
-        *_of_branches(world),
-        *_of_grants(world),
-        *_of_clusters(world),
+        *_left_over(world),
         *_of_outcomes(world),
         *_of_results(world),
     ]
@@ -159,48 +157,17 @@ def _held(record: JobRecord) -> bool:
 # ---- what is left over --------------------------------------------------------------------------------------------
 
 
-def _alive(world: World) -> dict[str, set[tuple[str, str]]]:
-    """Region → (team, attempt) of what has not ended in the ledger."""
-    alive: dict[str, set[tuple[str, str]]] = {region.name: set() for region in world.regions}
-    for (key, _), attempt in world.ledger.attempts.items():
-        if not attempt.ended and attempt.state is not State.PROPOSED:
-            alive[attempt.region].add((key.team, attempt.name))
-    return alive
-
-
-def _of_branches(world: World) -> Iterator[str]:
+def _left_over(world: World) -> Iterator[str]:
+    alive = alive_in((region.name for region in world.regions), ((key, one) for (key, _), one in world.ledger.attempts.items()))
     objects = world.remote.objects
-    for region, attempts in _alive(world).items():
+    for region in alive:
         head = world.remote.branches.get(region_branch(region))
         paths = objects.below(objects.commits[head].tree, "") if head is not None else {}
-        there = {path for path in paths if path.startswith("manifests/")}
-        wanted = {"manifests/_sentinel.yaml", *(manifest_path(*attempt) for attempt in attempts)}
-        if there != wanted:
-            yield f"the branch of {region} has {sorted(there - wanted)} too much and lacks {sorted(wanted - there)}"
-
-
-def _of_grants(world: World) -> Iterator[str]:
-    alive = _alive(world)
+        yield from on_branch(region, {path for path in paths if path.startswith("manifests/")}, alive)
     for grants in world.grants():
-        listed = {(grant.team, grant.attempt) for grant in grants.attempts}
-        if listed - alive[grants.region]:
-            yield f"{grants.region} is granted what has ended: {sorted(listed - alive[grants.region])}"
-
-
-def _of_clusters(world: World) -> Iterator[str]:
-    alive = _alive(world)
-    for region in world.regions:
-        state = region.cluster.read()
-        names = {name for _, name in alive[region.name]}
-        jobs = {job["metadata"]["name"] for job in state.workloads} - names
-        if jobs:
-            yield f"{region.name} still has objects of ended attempts: {sorted(jobs)}"
-        record = region.cluster.read_record()
-        orphans = {(pod["metadata"].get("labels") or {}).get(LABEL_ATTEMPT) for pod in state.pods}
-        kept = decode(record.body).attempts if record is not None and joined(record.body) is None else {}
-        known = {attempt for _, attempt in kept} - names - orphans
-        if known:
-            yield f"the record of {region.name} still has {sorted(known)}"
+        yield from in_grants(grants, alive)
+    for each in world.regions:
+        yield from in_cluster(each.name, each.cluster, alive)
 
 
 # ---- causes -------------------------------------------------------------------------------------------------------

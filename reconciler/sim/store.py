@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 
+from reconciler.adapters.object_keys import parts_of
 from reconciler.ports import Conflict, Listed, Refused, Stored
 
-_LONGEST_KEY_BYTES = 1024
 _OLDER = 5
 """Earlier states of an object that an answer may show."""
 
@@ -96,13 +96,5 @@ class MemoryStore:
 @lru_cache(maxsize=1024)
 def _checked(key: str) -> str:
     """The key itself. Raises Refused where another store would not take it."""
-    parts = key.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise Refused(f"object key {key!r} has an empty part, `.`, `..` or a NUL; use names with `/` between them")
-    try:
-        length = len(key.encode())
-    except UnicodeEncodeError:
-        raise Refused(f"object key {key!r} is not valid Unicode; rename it") from None
-    if length > _LONGEST_KEY_BYTES:
-        raise Refused(f"object key {key[:80]!r}… has {length} bytes; use at most {_LONGEST_KEY_BYTES}")
+    parts_of(key)
     return key

@@ -8,7 +8,8 @@ from typing import Final
 
 from reconciler.adapters.local.job_controller import orphan
 from reconciler.model.names import JobKey
-from reconciler.sim.happenings import a_region, kind, later
+from reconciler.sim.befalling import rest_controllers
+from reconciler.sim.happenings import a_region, kind
 from reconciler.sim.hubs import HubProgram
 from reconciler.sim.regions import Region
 from reconciler.sim.springs import shut, watch_grants, withdraw
@@ -77,7 +78,7 @@ def request_is_late(world: World, a: int, b: int, c: int) -> None:
         def then(_what: str) -> None:
             withdraw(world, key, c)
             if c % 4:
-                _controllers_rest(world, region, seconds + 30.0)
+                rest_controllers(world, region, seconds + 30.0)
             for number in range((0, 2, 8)[b // 4 % 3]):
                 region.fuse.armed.append(Armed("lose", number, on="patch Pod"))
 
@@ -86,17 +87,6 @@ def request_is_late(world: World, a: int, b: int, c: int) -> None:
         region.fuse.armed.append(Armed(how, 0, seconds=seconds, on=on, then=then))
 
     watch_grants(world, sprung)
-
-
-def _controllers_rest(world: World, region: Region, seconds: float) -> None:
-    region.cluster.pause_controllers(paused=True)
-    world.tell(f"the controllers of {region.name} stand still for {seconds:.0f} s")
-
-    def go_on() -> None:
-        region.cluster.pause_controllers(paused=False)
-        region.settle()
-
-    later(world, seconds, f"the controllers of {region.name} go on", go_on)
 
 
 @kind(0)

@@ -152,7 +152,7 @@ class Rig(Remote):
         """One cycle, held against the rules; of the kinds `wanted`, if any are named."""
         before, pushes = self.tips(), len(self.git.pushes)
         result = self.hub.cycle()
-        self._rules.check(result, before, self.hub._eyes.eyes.records.records)
+        self._rules.check(result, before, self.hub._eyes.records.records)
         assert len(self.git.pushes) - pushes <= 1 or self.git.before_push == [], "more than one push a cycle"
         assert not wanted or result.ended in wanted, result
         return result

@@ -96,7 +96,7 @@ def grant_before_the_ledger() -> AbstractContextManager[None]:
     def made(real: Any) -> Any:
         def publication(hub: Hub, world: World, seen: Any, outcome: Any, rendered: Any, now: Any) -> Any:
             found = real(hub, world, seen, outcome, rendered, now)
-            hub._grant(found[1].records, seen, seen.heads, hub._term)
+            hub._grant(found[1].records, seen, seen.heads)
             return found
 
         return publication
