@@ -40,7 +40,9 @@ class Store:
         """Write a new version of the grants, once there is a lease, with the one attempt."""
         lease = until(self.lease, 60.0)
         self._version += 1
-        granted = Grant(attempt=NAME, team=self._team.namespace, job_id="train", nodes=1, run_seconds=run_seconds)
+        granted = Grant(
+            attempt=NAME, team=self._team.namespace, job_id="train", epoch=lease.epoch, nodes=1, run_seconds=run_seconds
+        )
         grants = Grants(region="eu", term=1, version=self._version, epoch=lease.epoch, attempts=(granted,))
         self._store.put(grants_key("eu"), grants.model_dump_json().encode(), expect=self._store.etag(grants_key("eu")))
 
