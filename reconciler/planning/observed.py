@@ -115,7 +115,7 @@ _ASKED_FOR = frozenset({Outcome.CANCELLED, Outcome.SUSPENDED, Outcome.SUPERSEDED
 
 
 def _lost_while_stopping(record: JobRecord, attempt: Attempt, seen: Seen) -> JobRecord:
-    """It may have ended well before the stop reached it, and nobody was told. So what the job says of a lost region counts, unless
+    """It may have ended well before the stop reached it, and nobody was told: so what the job says of a lost region counts, unless
     a person has asked for the stop.
     """
     over = record.cancelled or record.spec.suspend or attempt.outcome in _ASKED_FOR

@@ -83,7 +83,9 @@ def test_a_word_says_nothing_of_a_silence_that_comes_after_the_region_was_heard_
     local.restart()
     wait(local, 100)
     assert (local.attempt(), lease(local).revoked, state(local)) == (first, False, RegionState.UNKNOWN)
-    assert [one.subject for one in local.hub_file().troubles if one.code == "RegionSpokenOf"] == ["confirmations/forget-eu-1.yaml"]
+    assert [one.subject for one in local.hub_file().troubles if one.code == "RegionSpokenOf"] == [
+        "confirmations/forget-eu-1.yaml"
+    ]
     local.put({"confirmations/forget-eu-1.yaml": None})
     wait(local, 10)
     say(local, "forget", force=True)
