@@ -118,7 +118,7 @@ class Watch:
         nobody can have had there, for silent ones; `forced`: silent regions that a person takes the risk for.
         """
         before = self.verdicts()
-        doubts = self._doubts(before, confirmed)
+        doubts = self._doubts(before, confirmed, never_led)
         due = self._due(before.keys() - doubts.keys() - self._blind - self.leases.unseen.keys(), never_led)
         self._failed = {name: words for name, words in self._failed.items() if name in due}
         if due and self._turn_in() == 0.0:
@@ -128,10 +128,12 @@ class Watch:
         return Watched(self._with_turns(due), doubts, self._failed | self.leases.unseen, self._blind)
 
     def _due(self, regions: Collection[str], never_led: Collection[str]) -> list[str]:
-        """Which of these may be given up, each in its turn: one that cannot be must not stand in the way of the others."""
+        """Which of these may be given up, each in its turn: one that cannot be must not stand in the way of the others, nor one in
+        which nothing can run.
+        """
         now = self._monotonic()
         due = [name for name in regions if is_due(self._sight(name, never_led=name in never_led), now)]
-        return sorted(due, key=lambda name: (self._tried_at.get(name, float("-inf")), name))
+        return sorted(due, key=lambda name: (self._tried_at.get(name, float("-inf")), name in never_led, name))
 
     def _turn_in(self) -> float:
         """Seconds until the next region may be given up."""
@@ -151,10 +153,16 @@ class Watch:
         """Region → the epoch of its lease as it was seen last."""
         return {name: seen.lease.epoch for name, seen in self.leases.seen.items() if seen.lease is not None}
 
-    def _doubts(self, verdicts: Mapping[str, Verdict], confirmed: Collection[str]) -> dict[str, tuple[int, int]]:
-        """The silent regions for which the hub doubts itself. When it does no more, their clocks begin anew."""
+    def _doubts(
+        self, verdicts: Mapping[str, Verdict], confirmed: Collection[str], never_led: Collection[str]
+    ) -> dict[str, tuple[int, int]]:
+        """The silent regions for which the hub doubts itself. When it does no more, their clocks begin anew.
+
+        One that a person has confirmed to be lost is no sign of the hub's own blindness, nor is one whose agent never came.
+        """
+        aside = {*confirmed, *never_led}
         silent = [name for name, verdict in verdicts.items() if verdict.state in (RegionState.UNKNOWN, RegionState.LOST)]
-        found = {name: silent_together(verdicts, name, confirmed) for name in silent if name not in confirmed}
+        found = {name: silent_together(verdicts, name, aside) for name in silent if name not in confirmed}
         doubts = {name: counts for name, counts in found.items() if doubts_itself(*counts)}
         now = self._monotonic()
         for name in self._doubted - doubts.keys():

@@ -115,8 +115,9 @@ _ASKED_FOR = frozenset({Outcome.CANCELLED, Outcome.SUSPENDED, Outcome.SUPERSEDED
 
 
 def _lost_while_stopping(record: JobRecord, attempt: Attempt, seen: Seen) -> JobRecord:
-    """It may have ended well before the stop reached it, and nobody was told: so what the job says of a lost region counts, unless
-    a person has asked for the stop.
+    """It may have ended well before the stop reached it, and nobody was told: so what the job says of a lost region counts.
+
+    Not where a person has asked for the stop.
     """
     over = record.cancelled or record.spec.suspend or attempt.outcome in _ASKED_FOR
     if over or record.spec.on_region_lost == "rerun" or attempt.outcome is Outcome.REGION_LOST:

@@ -17,7 +17,7 @@ from tests.hub.doors import FaultyStore, ManualClock
 
 STEP = 10.0
 QUIET = ("ap", "eu")
-"""They fall silent, and a person has confirmed that."""
+"""They fall silent, and a person has confirmed that unless a test says otherwise."""
 HEARD = "us"
 
 
@@ -28,6 +28,8 @@ class Post:
     folder: Path
     clock: ManualClock = field(default_factory=ManualClock)
     sequence: int = 0
+    confirmed: tuple[str, ...] = QUIET
+    never_led: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.store = FaultyStore(FileStore(self.folder))
@@ -47,7 +49,7 @@ class Post:
         self.report(HEARD)
         self.reports.look((*QUIET, HEARD))
         self.watch.look(self.reports)
-        return self.watch.step(QUIET, (), {})
+        return self.watch.step(self.confirmed, self.never_led, {})
 
     def pass_time(self, seconds: float) -> Watched:
         found = Watched({})
@@ -94,3 +96,16 @@ def test_one_whose_lease_cannot_be_looked_at_has_no_moment_either(post: Post) ->
     found = post.pass_time(300.0)
     assert post.revoked() == ["eu"]
     assert (found.verdicts["ap"].next_in, found.troubles) == (None, {"ap": "you may not read that"})
+
+
+@pytest.mark.parametrize(
+    ("never_led", "given_up"), [((), []), (("ap",), ["eu"])], ids=["two that had agents", "one that had none"]
+)
+def test_a_region_whose_agent_never_came_is_no_sign_that_the_hub_is_blind(
+    post: Post, never_led: tuple[str, ...], given_up: list[str]
+) -> None:
+    post.confirmed, post.never_led = (), never_led
+    if never_led:
+        post.store.inner.delete(lease_key("ap"))
+    post.pass_time(340.0)
+    assert post.revoked() == given_up
