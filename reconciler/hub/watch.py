@@ -128,9 +128,7 @@ class Watch:
         return Watched(self._with_turns(due), doubts, self._failed | self.leases.unseen, self._blind)
 
     def _due(self, regions: Collection[str], never_led: Collection[str]) -> list[str]:
-        """Which of these may be given up, each in its turn: one that cannot be must not stand in the way of the others, nor one in
-        which nothing can run.
-        """
+        """Which of these may be given up, in their order: one that cannot be, or runs nothing, stands in no other's way."""
         now = self._monotonic()
         due = [name for name in regions if is_due(self._sight(name, never_led=name in never_led), now)]
         return sorted(due, key=lambda name: (self._tried_at.get(name, float("-inf")), name in never_led, name))
