@@ -139,6 +139,13 @@ def _enforce(record: JobRecord, seen: Seen, policy: Policy, now: datetime) -> Jo
         return withdraw(record, Outcome.DISRUPTED, because(Why.NOT_SYNCED, region=attempt.region, message=seen.refused), now)
     if record.spec.suspend:
         return withdraw(record, Outcome.SUSPENDED, because(Why.SUSPENDED), now)
+    return _timed_out(record, attempt, seen, policy, now)
+
+
+def _timed_out(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
+    """Without what ran out of time. Not while its region is not heard of: it may have started, or ended well, in time."""
+    if seen.away is not None:
+        return record
     if attempt.state is State.GRANTED and attempt.granted_at is not None:
         limit = record.spec.start_timeout_seconds or policy.limits.start_timeout_seconds
         if now - attempt.granted_at > timedelta(seconds=limit):
@@ -222,11 +229,11 @@ def _over(
     if failures > record.spec.retries:
         only = last.reason if failures == 1 else because(Why.RETRIES_EXHAUSTED, failures=failures, retries=record.spec.retries)
         return Phase.FAILED, only
-    if run_seconds_left(record, policy) == 0:
-        return Phase.FAILED, because(Why.DEADLINE_EXCEEDED, limit_seconds=run_limit(record.spec, policy))
     may_have_run = last.granted_at is not None and record.spec.release < last.number
     if last.outcome is Outcome.REGION_LOST and record.spec.on_region_lost == "hold" and may_have_run:
         return Phase.HELD, because(Why.REGION_LOST_HELD, region=last.region, job=str(record.key))
+    if run_seconds_left(record, policy) == 0:  # which counts the silence of a lost region too
+        return Phase.FAILED, because(Why.DEADLINE_EXCEEDED, limit_seconds=run_limit(record.spec, policy))
     since = [attempt for attempt in run if attempt.number > record.spec.release]
     disruptions = sum(attempt.outcome in _DISRUPTIVE or _rescheduled(attempt) for attempt in since)
     if disruptions > policy.thresholds.reschedules:

@@ -111,16 +111,11 @@ def _stopping(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, n
     return record if waits or record.current is None else replace_current(record, record.current.moved(Event.STOPPED, now))
 
 
-_ASKED_FOR = frozenset({Outcome.CANCELLED, Outcome.SUSPENDED, Outcome.SUPERSEDED})
-
-
 def _lost_while_stopping(record: JobRecord, attempt: Attempt, seen: Seen) -> JobRecord:
-    """It may have ended well before the stop reached it, and nobody was told: so what the job says of a lost region counts.
-
-    Not where a person has asked for the stop.
+    """It may have ended well before the stop reached it, whatever that was for, and nobody was told: so what the job says of a
+    lost region counts. Not where the job itself is given up.
     """
-    over = record.cancelled or record.spec.suspend or attempt.outcome in _ASKED_FOR
-    if over or record.spec.on_region_lost == "rerun" or attempt.outcome is Outcome.REGION_LOST:
+    if record.cancelled or record.spec.on_region_lost == "rerun" or attempt.outcome is Outcome.REGION_LOST:
         return record
     return replace_current(
         record, attempt.model_copy(update={"outcome": Outcome.REGION_LOST, "reason": _why_lost(attempt, seen.away)})
