@@ -24,7 +24,7 @@ from reconciler.hub.ledger import HubFile, Suspicion, Trouble
 from reconciler.hub.mark import Mark
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
-from reconciler.hub.publish import Cycle, Publication, status_blobs
+from reconciler.hub.publish import Cycle, Publication, hub_file, status_blobs
 from reconciler.hub.regions import Reports
 from reconciler.hub.result_pointer import ResultPointers
 from reconciler.hub.results import RESTING_SECONDS, TRIES, Ended, HubOptions, Result
@@ -222,6 +222,7 @@ class Hub:
             epochs=absence.epochs,
             conditions=absence.conditions,
             unreachable=absence.troubles,
+            words=absence.words,
             inputs=digest([named, marks])[:16],
         )
 
@@ -257,14 +258,7 @@ class Hub:
         add_regions(publication, self._git, seen, rendered, shut, outcome.events)
         outcome = add_placements(publication, self._git, outcome, world.refused.keys())
         troubles = self._troubles(world, seen, now)
-        hub = HubFile(
-            main=seen.main.commit if world.suspicion is None else seen.ledger.hub.main,
-            suspicion=world.suspicion,
-            troubles=troubles,
-            term=self._term,
-            holder=self._options.holder,
-            regions=dict(world.conditions),
-        )
+        hub = hub_file(world, seen.main.commit, troubles, self._term, self._options.holder)
         blobs, fresh = status_blobs(self._git, world, outcome, hub, notices_of(hub), now)
         self._eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:

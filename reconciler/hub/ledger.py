@@ -44,6 +44,17 @@ class Trouble(Model):
     since: datetime | None = None
 
 
+class WordNoted(Model):
+    """A person's word of a region, as a hub read it."""
+
+    blob: str
+    """Of its file: another one is another word."""
+    report: str = ""
+    """Which report of the region stood there when the word was first read; empty for none."""
+    is_void: bool = False
+    """Whether the region was heard of since, so that the word says nothing of any silence any more."""
+
+
 class HubFile(Model):
     """hub.json: what is true of the hub as a whole."""
 
@@ -58,6 +69,8 @@ class HubFile(Model):
     """That hub."""
     regions: dict[str, RegionCondition] = Field(default_factory=dict)
     """The regions that are not heard of, or were given up."""
+    words: dict[str, WordNoted] = Field(default_factory=dict)
+    """What people say of regions, by the path of the file."""
 
 
 class RejectedFile(Model):

@@ -20,6 +20,7 @@ from reconciler.hub.ledger import (
     Ledger,
     Rejected,
     RejectedFile,
+    Trouble,
     written,
 )
 from reconciler.hub.outputs import changed_records, message
@@ -113,6 +114,19 @@ def status_blobs(
         shown = [f"{each.path}:{each.line}:{each.column}: {each.code}: {each.what}; {each.todo}" for each in rejected.problems]
         blobs[README_FILE] = git.write_blob(status_page(outcome.records, shown, notices, hub.regions))
     return blobs, fresh
+
+
+def hub_file(world: World, main: str | None, troubles: tuple[Trouble, ...], term: int, holder: str) -> HubFile:
+    """hub.json as it is to be. `main`: the commit that was read."""
+    return HubFile(
+        main=main if world.suspicion is None else world.ledger.hub.main,
+        suspicion=world.suspicion,
+        troubles=troubles,
+        term=term,
+        holder=holder,
+        regions=dict(world.conditions),
+        words=dict(world.words),
+    )
 
 
 def _tells_more(hub: HubFile, ledger: Ledger) -> bool:

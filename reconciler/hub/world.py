@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reconciler.hub.ledger import Ledger, Suspicion, Trouble
+from reconciler.hub.ledger import Ledger, Suspicion, Trouble, WordNoted
 from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Sources
@@ -54,6 +54,8 @@ class World:
     """The same, as it is published."""
     unreachable: Sequence[Trouble] = ()
     """Leases that could not be looked at, or written."""
+    words: Mapping[str, WordNoted] = field(default_factory=dict)
+    """What people say of regions, as it is to be noted."""
 
     def is_open(self, region: str) -> bool:
         """Whether the remote takes the region's branch."""
