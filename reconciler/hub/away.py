@@ -18,7 +18,6 @@ from reconciler.hub.regions import Reports
 from reconciler.hub.spoken import holding, noted, path_of, told
 from reconciler.hub.watch import Watch, Watched
 from reconciler.model.attempt import State
-from reconciler.model.reasons import Why, because
 from reconciler.model.region import LossTimes
 from reconciler.model.region_state import NOT_HEARD, RegionCondition, RegionState
 from reconciler.planning.observed import Away
@@ -71,17 +70,18 @@ def absence_of(watch: Watch, seen: GitSeen, reports: Reports, granting: Granting
     verdicts = watch.verdicts()
     silent = {name for name, verdict in verdicts.items() if verdict.state in _SILENT}
     revoked = {name for name, verdict in verdicts.items() if verdict.state is RegionState.REVOKED}
-    held = {name: _held(name, watch, reports, granting, before.get(name)) for name in silent | revoked}
+    held = {name: _held(name, watch, reports, granting, ledger) for name in silent | revoked}
     notes = noted(seen.sources.words, ledger.hub.words, reports.seen)
     words = [word for word in holding(seen.sources.words, notes) if held.get(word.region) == word.epoch]
     confirmed = {word.region for word in words}
     forgotten = {word.region: word for word in sorted(words, key=lambda word: word.force) if word.says == "forget"}
     forced = {name for name, word in forgotten.items() if word.force and verdicts[name].state is RegionState.LOST}
-    watched = watch.step(confirmed, granting.without_epoch(), {name: epoch + 1 for name, epoch in held.items()}, forced)
+    never_led = granting.without_epoch() - _epochs_standing(ledger).keys()
+    watched = watch.step(confirmed, never_led, {name: epoch + 1 for name, epoch in held.items()}, forced)
     now = clock.now()
     conditions = conditions_of(watched, Told(before, frozenset(reports.heard), held, forgotten), clock.monotonic(), now)
     declared = standing_conditions(seen.sources.fleet.regions, _standing(ledger), before, now)
-    over = {path_of(word) for word in seen.sources.words if word.epoch < _held(word.region, watch, reports, granting, None)}
+    over = {path_of(word) for word in seen.sources.words if word.epoch < _held(word.region, watch, reports, granting, ledger)}
     said = (*_undeclared(declared), *told(seen.sources.words, notes, over))
     epochs = {name: region.lease_epoch for name, region in reports.seen.items()}
     for name, epoch in watch.epochs().items():
@@ -89,14 +89,25 @@ def absence_of(watch: Watch, seen: GitSeen, reports: Reports, granting: Granting
     return Absence(declared | conditions, watched, epochs, forgotten, said, notes)
 
 
-def _held(name: str, watch: Watch, reports: Reports, granting: Granting, before: RegionCondition | None) -> int:
+def _held(name: str, watch: Watch, reports: Reports, granting: Granting, ledger: Ledger) -> int:
     """Of the last lease that was held in the region, as far as anybody can tell; 0 where none ever was."""
     lease = watch.leases.seen.get(name)
     if lease is not None and lease.lease is not None:
         return lease.lease.epoch - int(lease.lease.revoked)
-    report = reports.seen.get(name)
+    report, before = reports.seen.get(name), ledger.hub.regions.get(name)
     said = before.epoch if before is not None else None
-    return max(granting.epoch_of(name), report.lease_epoch if report is not None else 0, said or 0)
+    reported = report.lease_epoch if report is not None else 0
+    return max(granting.epoch_of(name), reported, said or 0, _epochs_standing(ledger).get(name, 0))
+
+
+def _epochs_standing(ledger: Ledger) -> dict[str, int]:
+    """Region → the highest epoch that an attempt there is bound to which has not ended: somebody did lead there."""
+    found: dict[str, int] = {}
+    for record in ledger.records.values():
+        attempt = record.current
+        if attempt is not None and attempt.epoch:
+            found[attempt.region] = max(found.get(attempt.region, 0), attempt.epoch)
+    return found
 
 
 def _standing(ledger: Ledger) -> Counter[str]:

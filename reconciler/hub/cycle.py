@@ -18,6 +18,7 @@ from reconciler.hub.events import events_of
 from reconciler.hub.forge_board import Board, View
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.guarded import GuardedEyes
+from reconciler.hub.home import Home
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
 from reconciler.hub.ledger import HubFile, Suspicion, Trouble
@@ -60,6 +61,7 @@ class Hub:
         self._granting = Granting(store)
         self._results = ResultPointers(store)
         self._standstill = Standstill(store, options.holder)
+        self._home, self._store_id = Home(store, options.holder), ""
         self._term = self._above = 0
         self._budget = PushBudget(clock.monotonic)
         self._closed = ClosedBranches(clock.monotonic)
@@ -120,6 +122,7 @@ class Hub:
         if seen is None or self._pushes.finish(seen.heads):
             return None
         self._yield_to(seen.ledger.hub)
+        self._store_id = self._home.step(seen.ledger.hub.store, self._term, self._clock.now())
         times = times_of(seen)
         if (regions := frozenset(times) | frozenset(seen.manifests)) != self._regions:
             self._regions = regions
@@ -223,6 +226,7 @@ class Hub:
             conditions=absence.conditions,
             unreachable=absence.troubles,
             words=absence.words,
+            store=self._store_id,
             inputs=digest([named, marks])[:16],
         )
 

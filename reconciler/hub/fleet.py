@@ -94,9 +94,7 @@ class Declared:
         return tuple(
             Word(f"{name}{SUFFIX}", value.says, value.region, value.epoch, value.force, value.by or "a person", blob)
             for name, blob, value in said
-            if isinstance(value, Confirmation)
-            and value.says is not None
-            and value.region is not None and value.epoch is not None
+            if isinstance(value, Confirmation) and value.says is not None and value.region is not None and value.epoch is not None
         )
 
 

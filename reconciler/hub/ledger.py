@@ -67,6 +67,8 @@ class HubFile(Model):
     """Of the hub that writes here: one of an earlier term writes nothing any more."""
     holder: str = ""
     """That hub."""
+    store: str = ""
+    """The id of the object store that it goes with."""
     regions: dict[str, RegionCondition] = Field(default_factory=dict)
     """The regions that are not heard of, or were given up."""
     words: dict[str, WordNoted] = Field(default_factory=dict)

@@ -124,6 +124,7 @@ def hub_file(world: World, main: str | None, troubles: tuple[Trouble, ...], term
         troubles=troubles,
         term=term,
         holder=holder,
+        store=world.store,
         regions=dict(world.conditions),
         words=dict(world.words),
     )
@@ -135,7 +136,9 @@ def _tells_more(hub: HubFile, ledger: Ledger) -> bool:
     Who goes on with it is: from that commit on no hub before this one can publish, and none of its pushes can go unseen.
     """
     begins = not ledger.blobs and ledger.hub == HubFile()
-    same = {"main": ledger.hub.main} | ({"term": ledger.hub.term, "holder": ledger.hub.holder} if begins else {})
+    same: dict[str, object] = {"main": ledger.hub.main}
+    if begins:
+        same |= {"term": ledger.hub.term, "holder": ledger.hub.holder, "store": ledger.hub.store}
     return hub.model_copy(update=same) != ledger.hub
 
 

@@ -54,6 +54,8 @@ class World:
     """The same, as it is published."""
     unreachable: Sequence[Trouble] = ()
     """Leases that could not be looked at, or written."""
+    store: str = ""
+    """The id of the object store."""
     words: Mapping[str, WordNoted] = field(default_factory=dict)
     """What people say of regions, as it is to be noted."""
 

@@ -249,7 +249,7 @@ def paused_and_not(rig: Rig, choice: str) -> None:
     rig.job(on_region_lost=choice)
 
 
-def preferred_elsewhere(rig: Rig, choice: str) -> None:  # noqa: ARG001
+def preferred_elsewhere(rig: Rig, choice: str) -> None:
     rig.edit_placement(pin="us")
 
 

@@ -305,7 +305,9 @@ def test_nothing_runs_out_of_time_while_its_region_is_not_heard_of(state: State)
     """It may have started, or ended well, in time."""
     spec = make_spec(max_runtime_seconds=60, start_timeout_seconds=60)
     began = NOW - timedelta(hours=1)
-    attempt = make_attempt(state=state, spec=spec, epoch=1, granted_at=began, started_at=began if state is State.RUNNING else None)
+    attempt = make_attempt(
+        state=state, spec=spec, epoch=1, granted_at=began, started_at=began if state is State.RUNNING else None
+    )
     before = make_record(attempt, spec=spec, phase=in_state(state).phase)
     assert look(before, seen=SILENT).attempts[0].state is state
     assert look(before).attempts[0].state is State.STOPPING
