@@ -1,8 +1,8 @@
 """One step of the watch, for the cycle: regions are given up or shown to be, and their jobs are told what is so.
 
 Decides which regions are watched, and what people's words of them count for: a word holds for the last lease that anybody held
-in the region, and only as long as it is not void (spoken.py). By force a lease is taken only where the region counts as lost. Invariant: a region
-that is heard of is given up at nobody's word.
+in the region, and only as long as it is not void (spoken.py). By force a lease is taken only where the region counts as lost.
+Invariant: a region that is heard of is given up at nobody's word.
 """
 
 from collections import Counter
