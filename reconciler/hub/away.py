@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.hub.conditions import Told, conditions_of, in_words, standing_conditions
+from reconciler.hub.conditions import Told, awaited_conditions, conditions_of, in_words, standing_conditions
 from reconciler.hub.fleet import Word
 from reconciler.hub.granting import Granting
 from reconciler.hub.ledger import Ledger, Trouble, WordNoted
@@ -57,11 +57,18 @@ class Absence:
 
 def times_of(seen: GitSeen) -> dict[str, LossTimes]:
     """The regions that are watched, and when each counts as lost. One that is declared no more is watched while an attempt stands
-    there, by the policy's times.
+    there, by the times that it had.
     """
     fleet = seen.sources.fleet
-    own = {name: region.loss or fleet.policy.loss for name, region in fleet.regions.items()}
-    return own | dict.fromkeys(_standing(seen.ledger).keys() - own.keys(), fleet.policy.loss)
+    return dict.fromkeys(fleet.regions.keys() | _standing(seen.ledger).keys(), fleet.policy.loss) | own_times(seen)
+
+
+def own_times(seen: GitSeen) -> dict[str, LossTimes]:
+    """Of the regions that have times of their own. A file that goes must not shorten the wait for what runs there."""
+    declared, kept = seen.sources.fleet.regions, seen.ledger.hub.loss
+    gone = (_standing(seen.ledger).keys() - declared.keys()) & kept.keys()
+    own = {name: region.loss for name, region in declared.items() if region.loss is not None}
+    return own | {name: kept[name] for name in sorted(gone)}
 
 
 def absence_of(watch: Watch, seen: GitSeen, reports: Reports, granting: Granting, clock: Clock) -> Absence:
@@ -76,17 +83,33 @@ def absence_of(watch: Watch, seen: GitSeen, reports: Reports, granting: Granting
     confirmed = {word.region for word in words}
     forgotten = {word.region: word for word in sorted(words, key=lambda word: word.force) if word.says == "forget"}
     forced = {name for name, word in forgotten.items() if word.force and verdicts[name].state is RegionState.LOST}
+    awaited = _awaited(seen, watch, reports, granting)
     never_led = granting.without_epoch() - _epochs_standing(ledger).keys()
-    watched = watch.step(confirmed, never_led, {name: epoch + 1 for name, epoch in held.items()}, forced)
+    watched = watch.step(confirmed | awaited, never_led - awaited, {name: epoch + 1 for name, epoch in held.items()}, forced)
     now = clock.now()
     conditions = conditions_of(watched, Told(before, frozenset(reports.heard), held, forgotten), clock.monotonic(), now)
     declared = standing_conditions(seen.sources.fleet.regions, _standing(ledger), before, now)
+    waited_for = awaited_conditions(awaited, before, now)
     over = {path_of(word) for word in seen.sources.words if word.epoch < _held(word.region, watch, reports, granting, ledger)}
     said = (*_undeclared(declared), *told(seen.sources.words, notes, over))
     epochs = {name: region.lease_epoch for name, region in reports.seen.items()}
     for name, epoch in watch.epochs().items():
         epochs[name] = max(epoch, epochs.get(name, 0))
-    return Absence(declared | conditions, watched, epochs, forgotten, said, notes)
+    return Absence(declared | conditions | waited_for, watched, epochs, forgotten, said, notes)
+
+
+def _awaited(seen: GitSeen, watch: Watch, reports: Reports, granting: Granting) -> frozenset[str]:
+    """The declared regions whose first agent has not come: no report, no lease, and nothing that stands there."""
+    ledger, verdicts = seen.ledger, watch.verdicts()
+    found = set()
+    for name in seen.sources.fleet.regions.keys() - _standing(ledger).keys() - reports.seen.keys() - reports.troubles.keys():
+        before, lease = ledger.hub.regions.get(name), watch.leases.seen.get(name)
+        was = before is not None and before.state is RegionState.AWAITED
+        is_silent = name in verdicts and verdicts[name].state in _SILENT
+        none_came = (lease is None or lease.etag is None) and _held(name, watch, reports, granting, ledger) == 0
+        if none_came and (was or is_silent):
+            found.add(name)
+    return frozenset(found)
 
 
 def _held(name: str, watch: Watch, reports: Reports, granting: Granting, ledger: Ledger) -> int:

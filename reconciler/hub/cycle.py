@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from reconciler.hub.away import Absence, absence_of, times_of
+from reconciler.hub.away import Absence, absence_of, own_times, times_of
 from reconciler.hub.branches import add_placements, add_regions, moved_regions, notices_of
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
@@ -225,6 +225,7 @@ class Hub:
             epochs=absence.epochs,
             conditions=absence.conditions,
             unreachable=absence.troubles,
+            loss=own_times(seen),
             words=absence.words,
             store=self._store_id,
             inputs=digest([named, marks])[:16],

@@ -16,6 +16,7 @@ from reconciler.hub.intents import intent_for
 from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import NeverIn, approval_needed, approved_region, review, use_choice
 from reconciler.hub.steady import Steady
+from reconciler.hub.troubles import told_ungranted
 from reconciler.hub.world import Outcome, Unrendered, World
 from reconciler.model.attempt import Attempt, State, own_prefix
 from reconciler.model.attempt import Outcome as HowEnded
@@ -92,11 +93,11 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     old, jobs, conflicts = world.ledger.records, world.sources.jobs, world.sources.conflicts
     steady.under(policy)
     steady.keep_only(old)
-    unread = world.ledger.unread
+    unread, ungranted = world.ledger.unread, told_ungranted(world.ledger.hub.troubles)
     records: dict[JobKey, JobRecord] = {}
     for key, record in old.items():
         file = jobs.get(key)
-        seen = _seen(record, world)
+        seen = _seen(record, world, ungranted)
         sound = file is not None and world.suspicion is None and key not in conflicts
         if sound and file is not None and steady.holds(key, record, file, seen, now):
             records[key] = record
@@ -116,7 +117,7 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     return records
 
 
-def _seen(record: JobRecord, world: World) -> Seen:
+def _seen(record: JobRecord, world: World, ungranted: Mapping[str, str]) -> Seen:
     attempt = record.current
     if attempt is None:
         return NOTHING_SEEN
@@ -124,10 +125,10 @@ def _seen(record: JobRecord, world: World) -> Seen:
     version = world.withdrawn_at.get(attempt.name)
     epoch = world.epochs.get(attempt.region, 0)
     if region is None:
-        return Seen(None, without_it=False, away=away, epoch=epoch)
+        return Seen(None, without_it=False, away=away, ungranted=ungranted.get(attempt.region), epoch=epoch)
     without_it = version is not None and region.grants_version >= version
     refused = _refused(record.team, attempt, region.sync_errors) if region.sync_errors else None
-    return Seen(region.workloads.get(attempt.name), without_it, refused, away, epoch)
+    return Seen(region.workloads.get(attempt.name), without_it, refused, away, ungranted.get(attempt.region), epoch)
 
 
 def _refused(team: str, attempt: Attempt, errors: Mapping[str, str]) -> str | None:

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from reconciler.model.base import Many, Model
 from reconciler.model.names import JobKey, job_at, record_path
 from reconciler.model.record import JobRecord
+from reconciler.model.region import LossTimes
 from reconciler.model.region_state import RegionCondition
 from reconciler.model.report import RegionSummary
 from reconciler.ports import EntryKind, TreeEntry
@@ -71,6 +72,8 @@ class HubFile(Model):
     """The id of the object store that it goes with."""
     regions: dict[str, RegionCondition] = Field(default_factory=dict)
     """The regions that are not heard of, or were given up."""
+    loss: dict[str, LossTimes] = Field(default_factory=dict)
+    """The times of the regions that have some of their own; of one that is declared no more while attempts stand there."""
     words: dict[str, WordNoted] = Field(default_factory=dict)
     """What people say of regions, by the path of the file."""
 

@@ -126,6 +126,7 @@ def hub_file(world: World, main: str | None, troubles: tuple[Trouble, ...], term
         holder=holder,
         store=world.store,
         regions=dict(world.conditions),
+        loss=dict(world.loss),
         words=dict(world.words),
     )
 

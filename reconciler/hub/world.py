@@ -12,6 +12,7 @@ from reconciler.model.names import JobKey, region_branch
 from reconciler.model.placement import Placement
 from reconciler.model.reasons import Reason
 from reconciler.model.record import JobRecord
+from reconciler.model.region import LossTimes
 from reconciler.model.region_state import RegionCondition
 from reconciler.planning.observed import Away
 
@@ -54,6 +55,8 @@ class World:
     """The same, as it is published."""
     unreachable: Sequence[Trouble] = ()
     """Leases that could not be looked at, or written."""
+    loss: Mapping[str, LossTimes] = field(default_factory=dict)
+    """The times of the regions that have some of their own."""
     store: str = ""
     """The id of the object store."""
     words: Mapping[str, WordNoted] = field(default_factory=dict)

@@ -126,6 +126,7 @@ LIVES: dict[Why, tuple[JobRecord, Any, Numbers]] = {
         of_attempt,
         {"changed": "args, env"},
     ),
+    Why.NOT_YET_TOLD: (looked_at(granted(), PULL, ungranted="no answer"), of_job, {"region": "eu", "message": "no answer"}),
     Why.NOT_YET_RUNNING: (
         looked_at(granted(), PULL),
         of_attempt,

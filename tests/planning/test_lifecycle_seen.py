@@ -1,5 +1,6 @@
 """A job's record after a look at its region, and what the rules make of it: starts, ends, proofs, limits, and what follows."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -121,6 +122,21 @@ def test_why_it_does_not_run_yet_is_told_once_for_each_wait() -> None:
     assert look(pull, seen=shows(make_pod(phase="Pending"))) == pull
     runs = look(pull, seen=shows(make_pod(phase="Running")))
     assert (runs.phase, runs.why) == (Phase.RUNNING, None)
+
+
+def test_what_cannot_be_granted_says_so_until_it_can() -> None:
+    held = shows(state="Held")
+    for seen in (Seen(None, without_it=False), held, shows(make_pod(phase="Pending", waiting="Unschedulable: 0/12 nodes"))):
+        before = look(granted(1), seen=seen)
+        untold = look(before, seen=replace(seen, ungranted="its lease cannot be read"))
+        assert (untold.phase, untold.why.text if untold.why else "") == (
+            Phase.STARTING,
+            "eu cannot be told yet that it may run: its lease cannot be read",
+        )
+        assert look(untold, seen=replace(seen, ungranted="its lease cannot be read")) == untold
+        assert look(untold, seen=seen) == before
+    runs = in_state(State.RUNNING)
+    assert look(runs, seen=replace(shows(make_pod()), ungranted="no answer")) == look(runs, seen=shows(make_pod()))
 
 
 def test_an_image_that_cannot_be_pulled_is_not_tried_elsewhere() -> None:
