@@ -100,6 +100,10 @@ class Why(StrEnum):
     SOURCE_SUSPICIOUS = "main is doubted, so what runs stays as it is: {what}"
     OVERRIDE_REFUSED = "the placement asks for {region}: {cause}"
     EDITED_AFTER_SUCCESS = "its spec changed after it had succeeded; raise `rerun` to run the new one"
+    RELEASE_AHEAD = (
+        "`release: {release}` was written when the last attempt was {last}: nothing is released ahead, so it has no effect; take "
+        "it out, and once there is something to release: `reconciler release {job}`"
+    )
     NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
     NOT_YET_TOLD = "{region} cannot be told yet that it may run: {message}"
     NOT_YET_RUNNING = "{region} has not started it yet: {message}"

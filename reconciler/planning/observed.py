@@ -13,7 +13,7 @@ from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import JobRecord
 from reconciler.model.report import WorkloadReport
 from reconciler.planning.endings import Ending, ending, waits_otherwise
-from reconciler.planning.records import replace_current, run_limit, withdraw
+from reconciler.planning.records import released, replace_current, run_limit, withdraw
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def waits_for_region(record: JobRecord) -> bool:
     attempt = record.current
     if attempt is None or attempt.state is not State.STOPPING or attempt.outcome is not Outcome.REGION_LOST:
         return False
-    return record.spec.on_region_lost == "wait" and record.spec.release < attempt.number and not record.cancelled
+    return record.spec.on_region_lost == "wait" and released(record) < attempt.number and not record.cancelled
 
 
 def _ended(record: JobRecord, found: Ending, workload: WorkloadReport | None, now: datetime) -> JobRecord:
