@@ -1,6 +1,6 @@
 """A copy is byte-equal and marked, whatever the keys, from and to every kind of store; or it is refused in plain words."""
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -215,10 +215,11 @@ def test_within_one_store_the_bytes_are_not_sent() -> None:
 def test_a_store_that_does_not_copy_is_sent_the_bytes(s3_url: str) -> None:
     ends = Ends("s3", s3_url, Path())
     put_all(ends)
-    with serving(_not_copying(moto_app())) as url:
-        with s3_end(url, ends._bucket, "ds") as one, s3_end(url, ends._bucket, "copy") as other:
-            assert other.copies_from(one)
-            assert staged(one, other).sent_bytes == sum(map(len, OBJECTS.values()))
+    with ExitStack() as stack:
+        url = stack.enter_context(serving(_not_copying(moto_app())))
+        one, other = (stack.enter_context(s3_end(url, ends._bucket, name)) for name in ("ds", "copy"))
+        assert other.copies_from(one)
+        assert staged(one, other).sent_bytes == sum(map(len, OBJECTS.values()))
     assert ends.read("copy") == OBJECTS
 
 
