@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 SOURCE, TARGET = "10.77.0.1", "10.77.0.2"
-_CARD = "link"
+_CARD = "wan0"
 _EACH_SECONDS = 0.05
 
 
@@ -35,7 +35,7 @@ class Link:
         for name in (source, target):
             _run("ip", "netns", "add", name)
             _run("ip", "-n", name, "link", "set", "lo", "up")
-        _run("ip", "link", "add", _CARD, "netns", source, "type", "veth", "peer", "name", _CARD, "netns", target)
+        _run("ip", "link", "add", "name", _CARD, "netns", source, "type", "veth", "peer", "name", _CARD, "netns", target)
         for address, name in self._names.items():
             _run("ip", "-n", name, "address", "add", f"{address}/24", "dev", _CARD)
             _run("ip", "-n", name, "link", "set", _CARD, "up")

@@ -28,7 +28,7 @@ RateNow = Callable[[], float | None]
 
 
 class Pacer:
-    """One direction of a link. Safe to share between threads; they take turns in the order in which they came."""
+    """One end of a copy. Safe to share between threads; they take turns in the order in which they came."""
 
     def __init__(self, rate: RateNow, monotonic: Callable[[], float], wait: Callable[[float], None]) -> None:
         self._rate, self._monotonic, self._wait = rate, monotonic, wait
