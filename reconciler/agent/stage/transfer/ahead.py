@@ -1,8 +1,8 @@
 """How much the source may send ahead of what is read.
 
 Whatever rate is kept in reading, the other side sends at the link's full speed until the buffers between are full. So they are
-kept small: what the rate brings in a moment. Only where the rate does not come though it may, for the link is long and a small window
-does not fill it, they are let grow, step by step.
+kept small: what the rate brings in a moment. Only where the rate does not come though it may, for the link is long and a small
+window does not fill it, they are let grow, step by step.
 """
 
 from typing import Final
