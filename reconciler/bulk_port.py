@@ -119,6 +119,9 @@ class BulkTarget(Protocol):
     def delete(self, key: str) -> None:
         """Remove one object if it is there."""
 
+    def remove_folders(self) -> None:
+        """Remove the folders that are left when all objects are gone, where a store has such."""
+
     def uploads(self) -> Iterator[Upload]:
         """All unfinished uploads below the folder, oldest first."""
 

@@ -124,6 +124,9 @@ class S3Bulk:
         with self._asking("delete", key):
             self._reading.delete_object(**self.named(key))
 
+    def remove_folders(self) -> None:
+        """Nothing: a bucket has none."""
+
     # ---- by parts
 
     def uploads(self) -> Iterator[Upload]:
