@@ -105,9 +105,9 @@ class FileBulk:
     def delete(self, key: str) -> None:
         """Remove one file if it is there."""
         *above, name = _parts(key)
-        with as_ports_have_it(f"delete {key} in {self._path}"), if_there(), self._root() as root:
-            with folder_in(root, above) as folder, suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=folder)
+        where = f"delete {key} in {self._path}"
+        with as_ports_have_it(where), if_there(), self._root() as root, folder_in(root, above) as folder:
+            os.unlink(name, dir_fd=folder)
 
     def remove_folders(self) -> None:
         """Remove the folders in which there is nothing; what is a mount stays."""
