@@ -11,7 +11,7 @@ own little file is there, which is written after its bytes. Links are never foll
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -71,6 +71,10 @@ class FileBulk:
     def traits(self, found: Found) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
         """A file says nothing of its content."""
         return {}
+
+    def round_trip_seconds(self, monotonic: Callable[[], float]) -> float:  # noqa: ARG002 - the protocol's
+        """None: a disk is no link."""
+        return 0.0
 
     def hold_back(self, receive_bytes: int | None) -> None:
         """Nothing: a disk sends nothing ahead."""
