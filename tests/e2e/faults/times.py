@@ -19,6 +19,12 @@ class Times:
     loss: LossTimes
     report: float
     """Between two reports of an agent; how often it renews follows from its fence."""
+    moment: float
+    """A cut of so long is noticed by nobody."""
+    told: float
+    """A cut of so long is told of, and is over before the region counts as lost."""
+    long: float
+    """A cut of so long outlasts a whole failover."""
 
     @property
     def region(self) -> dict[str, Any]:
@@ -36,10 +42,9 @@ class Times:
         return 2.0 * self.loss.revoked_after_seconds + 90.0
 
 
-SCALED = Times(
-    LossTimes(unknown_seconds=5, grace_seconds=15, self_fence_seconds=30, fence_kill_seconds=5, margin_seconds=10), report=1.5
-)
-REAL = Times(LossTimes(), report=10.0)
+_SHORT = LossTimes(unknown_seconds=5, grace_seconds=15, self_fence_seconds=30, fence_kill_seconds=5, margin_seconds=10)
+SCALED = Times(_SHORT, report=1.5, moment=3.0, told=10.0, long=60.0)
+REAL = Times(LossTimes(), report=10.0, moment=20.0, told=90.0, long=600.0)
 TIMES = REAL if os.environ.get("FAULTS_TIMES") == "real" else SCALED
 HUB_LEASE = 15.0
 """How long a hub that was killed is taken to lead."""
