@@ -9,7 +9,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -31,7 +31,6 @@ from reconciler.model.region import LossTimes, NodePool, Region
 from reconciler.ports import EntryKind, GitRepository, Refused, Transient
 
 MIB = 1024**2
-_REPORTS = 3
 CLUSTER = "cluster"
 """Folder in a region's, of its objects."""
 
@@ -106,9 +105,14 @@ class LocalRegion:
 
 
 def _kept_up(options: RegionOptions, region: Region, loss: LossTimes) -> Settings:
-    """The agent's numbers, by the region's times: it is Unknown after three reports that are missing, not after one."""
-    agent = timed(options.agent, options.times, Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman))
-    return replace(agent, report_seconds=min(agent.report_seconds, loss.unknown_seconds / _REPORTS))
+    """The agent's numbers, by the region's times. Raises Refused for reports so seldom that one that is late would tell."""
+    said, most = options.times.report_seconds, loss.report_seconds
+    if said is not None and said > most:
+        late = f"{region.name} is Unknown after {loss.unknown_seconds} s (`unknown_seconds`), by one report that is late"
+        raise Refused(f"with --report {said:g}, {late}; let it report every {most:g} s, or more often")
+    often = min(options.agent.report_seconds, most)
+    own = Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman, often)
+    return timed(options.agent, options.times, own)
 
 
 def _processes(folder: Path) -> ProcessSettings:

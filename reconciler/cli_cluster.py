@@ -15,6 +15,7 @@ from reconciler.cli_options import (
     Look,
     Pullable,
     Repo,
+    Report,
     SelfFence,
     Store,
 )
@@ -45,6 +46,7 @@ def agent(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     repo: Repo = None,
     self_fence: SelfFence = None,
     fence_kill: FenceKill = None,
+    report: Report = None,
     deadman: Deadman = None,
     image: Pullable = None,
 ) -> None:
@@ -53,7 +55,7 @@ def agent(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     from reconciler.agent.settings import Times
     from reconciler.commands import agent as verb
 
-    times = Times(self_fence, fence_kill, deadman)
+    times = Times(self_fence, fence_kill, deadman, report)
     if engine is None:
         verb.agent(region, store, look, verb.Local(repo, folder, image or [], times))
         return

@@ -46,6 +46,16 @@ Deadman = Annotated[
         help="Let Kubernetes itself end the jobs when the agent is gone; else not, or as the region's file says.",
     ),
 ]
+Report = Annotated[
+    float | None,
+    typer.Option(
+        "--report",
+        metavar="SECONDS",
+        min=1,
+        max=28_800,
+        help="How often it reports at least: in a third of the region's unknown_seconds or sooner; else every 10 s.",
+    ),
+]
 Look = Annotated[
     float | None, typer.Option("--look", metavar="SECONDS", min=0.1, max=60, help="How often it looks at its cluster.")
 ]
