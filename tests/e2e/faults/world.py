@@ -196,7 +196,7 @@ class World:
         """Wait until the next renewal of its lease is due in a moment: cut off now, it has used up most of what the last one gave."""
         before = self.fleet.lease(region)
         until(lambda: self.fleet.lease(region) != before, TIMES.failover, 0.02)
-        self.passes(TIMES.agent(1.0, deadman=False).renew_seconds * 0.8)
+        self.passes(TIMES.renew * 0.8)
 
     def passes(self, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Let time pass, and ask something all the while."""
@@ -234,7 +234,7 @@ def world_up(folder: Path, regions: Sequence[str] = tuple(ENGINES)) -> Iterator[
     wires = Wires()
     wires.start()
     fields = {name: {"loss": TIMES.region, "deadman": name == DEADMAN} for name in regions}
-    layout = Layout(wires.way, fields, "tests.e2e.faults.agent", {DEADMAN: ["--deadman"]}, examples=False)
+    layout = Layout(wires.way, fields, {name: TIMES.agent(deadman=name == DEADMAN) for name in regions}, examples=False)
     try:
         with fleet_up(folder, layout) as fleet, recording(folder, regions, fleet.store.folder / "hub/fleet/regions") as runs:
             (folder / "stores/checkpoints").mkdir(parents=True, exist_ok=True)
