@@ -7,7 +7,7 @@ cut, and within milliseconds.
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,6 @@ from tests.waiting import until
 TEAM = "language"
 DEADMAN = "eu-west"
 """The region in which Kubernetes ends what its agent no longer answers for."""
-STORIES: list[str] = []
-"""How long what took, told at the end of all tests."""
 START = 90.0
 """At most so many seconds from a push to a program that runs, on a busy machine."""
 
@@ -38,6 +36,8 @@ class World:
     fleet: Fleet
     wires: Wires
     runs: Runs
+    stories: list[tuple[str, object]] = field(default_factory=list)
+    """How long what took, told at the end of all tests."""
 
     # ---- what stands in Git and in the store
 
@@ -206,7 +206,7 @@ class World:
     def story(self, title: str, begin: float, **moments: float) -> None:
         """Note when what happened, in seconds from a moment: how long a failover takes is worth knowing, and asserted nowhere."""
         words = ", ".join(f"{name.replace('_', ' ')} {at - begin:.1f} s" for name, at in moments.items())
-        STORIES.append(f"{title}: {words}")
+        self.stories.append((title, words))
 
     def until_well(self, within_seconds: float = TIMES.failover) -> None:
         """Everything runs, and every region is heard of."""
