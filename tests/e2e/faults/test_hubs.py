@@ -104,6 +104,7 @@ def test_a_hub_that_is_killed_at_moments_drawn_at_random_is_followed_by_one_that
     assert len(world.runs.revoked(REGION)) == revoked + 1
     world.until_state(REGION, RegionState.READY, SLOW)
     once = [world.until_trains(each, within_seconds=SLOW) for each in meanwhile]
+    world.enough(job, *meanwhile)
     assert world.finish(job) == [first, second]
     assert [world.finish(each) for each in meanwhile] == [[run] for run in once]
 

@@ -157,9 +157,14 @@ class World:
                 continue
         return None
 
+    def enough(self, *jobs: str) -> None:
+        """Let them end."""
+        for job in jobs:
+            (self._checkpoints / job / "enough").touch()
+
     def finish(self, job: str) -> list[Run]:
         """Let it end, and judge its curve over all attempts; the runs."""
-        (self._checkpoints / job / "enough").touch()
+        self.enough(job)
         self.until_phase(job, Phase.SUCCEEDED)
         runs = self.runs.of(job)
         curves = [self.curve(run) for run in runs]
