@@ -154,5 +154,6 @@ def test_a_hub_that_sees_only_half_of_the_world_gives_nobody_up(world: World, wa
         world.passes(TIMES.loss.revoked_after_seconds + TIMES.loss.unknown_seconds)
     world.until_trains(f"{job}-later", REGION, within_seconds=SLOW)
     assert {region: world.lease(region).epoch for region in world.fleet.regions} == epochs
+    world.enough(job, f"{job}-later")
     assert world.finish(job) == [run]
     world.finish(f"{job}-later")

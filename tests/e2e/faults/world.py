@@ -5,7 +5,7 @@ cut, and within milliseconds.
 """
 
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,12 +139,22 @@ class World:
 
     def trained_anywhere(self, job: str, *regions: str, **fields: Any) -> Run:
         """Push it and wait until it trains in the first of the regions, whatever the others offer; then let it run in all of them."""
-        self.train(job, regions[0], **fields)
-        run = self.until_trains(job, regions[0])
-        if len(regions) > 1:
+        return self.all_trained_anywhere({job: regions}, **fields)[0]
+
+    def all_trained_anywhere(self, places: Mapping[str, Sequence[str]], **fields: Any) -> list[Run]:
+        """The same with several jobs at a time: job → its regions."""
+        for job, regions in places.items():
+            self.train(job, regions[0], **fields)
+        runs = [self.until_trains(job, regions[0]) for job, regions in places.items()]
+        wider = {job: tuple(regions) for job, regions in places.items() if len(regions) > 1}
+        for job, regions in wider.items():
             self.train(job, *regions, **fields)
-            until(lambda: (found := self.found(job)) is not None and found.spec.allowed_regions == regions, START, 0.1)
-        return run
+        for job, regions in wider.items():
+            self._until_allowed(job, regions)
+        return runs
+
+    def _until_allowed(self, job: str, regions: tuple[str, ...]) -> None:
+        until(lambda: (found := self.found(job)) is not None and found.spec.allowed_regions == regions, START, 0.1)
 
     def curve(self, run: Run) -> Curve | None:
         """What one attempt printed, wherever the kubelet keeps it by now."""
