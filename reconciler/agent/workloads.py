@@ -22,6 +22,7 @@ LONGEST_TAIL: Final = 4096
 """Bytes of a failed program's output."""
 
 _FAILURES: Final = ("Failed", "FailureTarget")
+_FENCED: Final = "Fenced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,10 @@ def _succeeded(seen: Seen, item: KubeObject | None) -> bool:
 
 def _failed(seen: Seen, item: KubeObject) -> str | None:
     words = [condition(item, kind).get("reason") or kind for kind in _FAILURES if is_true(item, kind)]
-    return why_failed(item, str(words[0]), seen.grant) if words else None
+    if words:
+        return why_failed(item, str(words[0]), seen.grant)
+    # What is granted is closed by the fence alone: a right that was taken away is never given again.
+    return _FENCED if seen.grant is not None and standing(seen) is Standing.CLOSED else None
 
 
 def _ended_at(item: KubeObject | None, pods: tuple[PodReport, ...]) -> datetime | None:

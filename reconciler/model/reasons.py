@@ -54,7 +54,7 @@ class Why(StrEnum):
     )
     REGION_DRAINS = "{region} is being drained: {attempts} attempts still stand there; what runs at {by} is stopped then"
     REGION_SPOKEN_OF = (
-        "confirmations/{file} says that {region} is lost, but it is heard of: the word has no effect; remove the file"
+        "confirmations/{file} says that {region} is lost, but it was heard of since: the word has no effect now; remove the file"
     )
     HUB_DOUBTS_ITSELF = (
         "{silent} of {known} regions fell silent at once, which looks like a fault of the hub's own: none is given up. If they "
