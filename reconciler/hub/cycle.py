@@ -206,6 +206,7 @@ class Hub:
         marks = {name: [region.incarnation, region.sequence] for name, region in self._reports.seen.items()}
         named = {name: commit for name, commit in seen.heads.items() if not name.startswith(("region/", "proposals/"))}
         return World(
+            stage_image=self._options.stage_image,
             sources=seen.sources,
             ledger=seen.ledger,
             suspicion=suspicion,

@@ -54,6 +54,8 @@ class World:
     """The same, as it is published."""
     unreachable: Sequence[Trouble] = ()
     """Leases that could not be looked at, or written."""
+    stage_image: str = ""
+    """The image of staging workers, where a region does not name its own."""
 
     def is_open(self, region: str) -> bool:
         """Whether the remote takes the region's branch."""
@@ -72,3 +74,5 @@ class Outcome:
     """Placements that wait for approval, of this cycle's decisions."""
     events: tuple[str, ...]
     """What happened, a line each, for the commit message."""
+    tasks: tuple[JobKey, ...] = ()
+    """Staging tasks of which an attempt begins in this cycle."""

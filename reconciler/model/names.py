@@ -28,6 +28,9 @@ GRANT_CHECK = "reconciler-grant"
 GRANT_CONTROLLER = f"{PREFIX}/agent"
 """What that check's `spec.controllerName` must be, so that the agent answers for it."""
 
+STAGING_TEAM = "gpu-staging"
+"""The namespace of staging tasks, in the ledger the team of these jobs of the hub's own. No team of people may be called so."""
+
 ATTEMPT_LIMIT = 52
 """Room for `-<index>-<5 random>` within the 63 characters of a pod's host name (kubernetes/kubernetes#50850)."""
 

@@ -104,6 +104,9 @@ class StoreAddress(Model):
     """For S3 stores that are not Amazon's."""
     location: Line | None = None
     """The S3 region name, where the store wants one."""
+    secret: Name | None = None
+    """Of a region's store: the secret that opens it for staging tasks, with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
+    in the namespace gpu-staging of every region that copies from or to it. Left out: their pods are let in as they are."""
 
 
 class Receiver(Model):

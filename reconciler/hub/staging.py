@@ -1,0 +1,177 @@
+"""Staging in the cycle: the hub's own jobs that bring data, and the attempts that wait for them.
+
+Which tasks there are to be, and when what they bring is there, is for planning/staging.py; here it becomes records. Invariant:
+an attempt is granted only after the records of all its tasks, as this ledger has them, say that they have succeeded.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from reconciler.hub.world import World
+from reconciler.model.attempt import Attempt, Event, Outcome, State
+from reconciler.model.fleet import Dataset
+from reconciler.model.names import STAGING_TEAM, JobKey
+from reconciler.model.policy import Policy
+from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.record import JobRecord
+from reconciler.model.region import Region, StoreAddress
+from reconciler.model.report import WorkloadReport
+from reconciler.model.stage import StageTask, subject_of
+from reconciler.planning.kept import addresses, as_kept, find_dataset, kept_datasets
+from reconciler.planning.lifecycle import Intent, admit, settle
+from reconciler.planning.records import grant, replace_current, withdraw
+from reconciler.planning.snapshot import RegionView
+from reconciler.planning.staging import (
+    Waiting,
+    copies_of,
+    intent_of,
+    key_of,
+    readiness,
+    subjects,
+    task_for,
+    waited_for,
+    wanted_task,
+)
+
+Copies = Mapping[str, Mapping[str, str]]
+"""Subject → region → URI of the copies that are complete."""
+
+_STEPS = 10
+"""A task's progress is written down in so many steps: each is a commit."""
+
+
+def is_staging(key: JobKey) -> bool:
+    """Whether a job is one of the hub's own."""
+    return key.team == STAGING_TEAM
+
+
+def stores_of(regions: Mapping[str, Region]) -> dict[str, StoreAddress]:
+    """The regions' own stores."""
+    return {name: region.object_store for name, region in regions.items() if region.object_store is not None}
+
+
+def tasks_in(records: Mapping[JobKey, JobRecord]) -> dict[JobKey, JobRecord]:
+    """The staging tasks among all records."""
+    return {key: record for key, record in records.items() if record.stage is not None}
+
+
+def copies_in(records: Mapping[JobKey, JobRecord]) -> Copies:
+    """Subject → region → URI of every copy that the ledger knows to be complete."""
+    return copies_of(record for record in records.values() if record.stage is not None)
+
+
+# ---- what is wanted of the tasks ----------------------------------------------------------------------------------
+
+
+def staging_intents(records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region]) -> dict[JobKey, Intent]:
+    """What is wanted of every task that the ledger has."""
+    tasks = tasks_in(records)
+    if not tasks:
+        return {}
+    waiting: Mapping[str, Waiting] = waited_for(records.values())
+    stores = stores_of(regions)
+    return {key: intent_of(record, waiting.get(key.job_id), stores) for key, record in tasks.items()}
+
+
+def with_progress(record: JobRecord, said: WorkloadReport | None) -> JobRecord:
+    """A task's record with what its worker says of itself, in steps."""
+    attempt, progress = record.current, said.progress if said is not None else None
+    if attempt is None or record.stage is None or progress is None:
+        return record
+    before = attempt.progress
+    if before is not None and _step(before.bytes_done, before.bytes_total) == _step(progress.bytes_done, progress.bytes_total):
+        return record
+    return replace_current(record, attempt.model_copy(update={"progress": progress}))
+
+
+def _step(done: int, total: int) -> int:
+    return done * _STEPS // total if total else 0
+
+
+# ---- attempts that wait for them ----------------------------------------------------------------------------------
+
+
+def staged(
+    records: Mapping[JobKey, JobRecord], epochs: Mapping[str, int], policy: Policy, now: datetime
+) -> dict[JobKey, JobRecord]:
+    """The records that change: attempts whose data is there may run now, and those whose data will not come are let go."""
+    changed = {}
+    for key, record in records.items():
+        attempt = record.current
+        if attempt is None or attempt.state is not State.STAGING:
+            continue
+        found = readiness(attempt, records)
+        if isinstance(found, Reason):
+            changed[key] = settle(withdraw(record, Outcome.DISRUPTED, found, now), policy, now)
+        elif found == "ready":
+            changed[key] = settle(grant(record, now, epochs.get(attempt.region, 0)), policy, now)
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """Where an attempt reads its datasets, and the tasks that bring them there first."""
+
+    uris: tuple[str, ...]
+    tasks: tuple[StageTask, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tasks' job ids."""
+        return tuple(sorted({key_of(task).job_id for task in self.tasks}))
+
+
+def brought(
+    record: JobRecord,
+    uris: Sequence[str],
+    view: RegionView,
+    datasets: Mapping[str, Dataset],
+    copies: Copies,
+) -> Brought:
+    """What must be brought for a job that is placed in the region. `uris`: where the planner has each dataset come from."""
+    spec, kept = record.spec, kept_datasets(record)
+    known = addresses(datasets) if spec.datasets else {}
+    read, tasks = list(uris), []
+    for index, use in enumerate(spec.datasets):
+        dataset = as_kept(use, find_dataset(use, datasets, known), kept)
+        if dataset is None:
+            continue
+        there = copies.get(subject_of(dataset), {}).get(view.region.name)
+        task = task_for(dataset, uris[index], view) if there is None else None
+        if there is not None or task is not None:
+            read[index] = there if there is not None else task.target_uri if task is not None else ""
+        if task is not None:
+            tasks.append(task)
+    return Brought(tuple(read), tuple(tasks))
+
+
+def begun(record: JobRecord, found: Brought, world: World, now: datetime) -> JobRecord:
+    """The record whose placed attempt may run: at once, or once what it waits for is there."""
+    attempt = record.current
+    if attempt is None:
+        return record
+    attempt = attempt.model_copy(update={"dataset_uris": found.uris, "stages": found.names})
+    if not found.tasks:
+        return grant(replace_current(record, attempt), now, world.epochs.get(attempt.region, 0))
+    return replace_current(record, attempt.moved(Event.STAGING_BEGAN, now))
+
+
+def new_tasks(
+    found: Iterable[StageTask], records: Mapping[JobKey, JobRecord], world: World, priority: int, now: datetime
+) -> dict[JobKey, JobRecord]:
+    """Records of the tasks that there are none of yet. One that has ended is taken up again in the next cycle."""
+    regions, policy = world.sources.fleet.regions, world.sources.fleet.policy
+    stores, fresh = stores_of(regions), {}
+    for task in found:
+        key = key_of(task)
+        if key not in records:
+            image = regions[task.region].profile.stage_image or world.stage_image
+            record = admit(key, wanted_task(task, stores, priority, image), now)
+            fresh[key] = settle(record.model_copy(update={"stage": task}), policy, now)
+    return fresh
+
+
+def why_staging(attempt: Attempt, records: Mapping[JobKey, JobRecord]) -> Reason:
+    """What a job that waits for its data is told."""
+    return because(Why.STAGING, what=subjects(attempt.stages, records) or "its data", region=attempt.region)

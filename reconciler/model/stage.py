@@ -1,0 +1,28 @@
+"""A staging task: what is brought to a region before a job's GPUs are held. In the ledger it is a job of the hub's own."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from reconciler.model.base import Model, Name, Uri
+from reconciler.model.fleet import Dataset
+
+
+class StageTask(Model):
+    """One copy of one version of a dataset, in one region, for all jobs there that want it."""
+
+    kind: Literal["dataset"] = "dataset"
+    subject: str
+    """Of what it is a copy: `<dataset>@<version>`."""
+    region: Name
+    """Where it is brought, and where its worker runs."""
+    source_region: Name
+    source_uri: Uri
+    target_uri: Uri
+    size_bytes: int | None = Field(default=None, ge=0)
+    """As declared; None where nobody has said."""
+
+
+def subject_of(dataset: Dataset) -> str:
+    """What a copy of a dataset is a copy of: its name and its version."""
+    return f"{dataset.name}@{dataset.version or 'unversioned'}"

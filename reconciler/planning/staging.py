@@ -1,0 +1,194 @@
+"""What must be brought to a region before an attempt may run there, and how far that has come. Pure.
+
+A staging task is a job of the hub's own: a record in the ledger, with attempts, grants and ends like any other, so that whatever
+holds for attempts (epochs, lost regions, stop before start) holds for it. This module says which tasks there are to be, what
+each of them runs, and when what they bring is there. One task brings a version of a dataset to a region, however many jobs wait
+for it. Nothing is staged where the region has no store of its own, or no namespace for the workers.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from reconciler.model.attempt import Attempt, State
+from reconciler.model.fleet import Dataset
+from reconciler.model.identity import run_hash
+from reconciler.model.job import JobSpec
+from reconciler.model.job_parts import Gpu, Resources, SecretUse
+from reconciler.model.names import STAGING_TEAM, JobKey, digest
+from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.record import FINISHED, JobRecord, Phase, Source
+from reconciler.model.region import Region, StoreAddress
+from reconciler.model.stage import StageTask, subject_of
+from reconciler.planning.lifecycle import Intent, Wanted
+from reconciler.planning.snapshot import RegionView
+
+RETRIES = 3
+"""Failures of a worker that a run of a task survives; each goes on where the one before was."""
+_STAYS = frozenset({State.PLACED, State.STAGING})
+
+
+def key_of(task: StageTask) -> JobKey:
+    """The task's identity: its subject and its region. The hash keeps apart what is cut off or cannot stand in a name."""
+    readable = task.subject.partition("@")[0][:40].rstrip("-")
+    return JobKey(STAGING_TEAM, f"{readable}-{digest([task.region, task.subject])[:10]}")
+
+
+def staged_uri(region: Region, dataset: Dataset) -> str | None:
+    """Where a copy of the dataset stands in the region's store; None where it has no store."""
+    if region.object_store is None:
+        return None
+    return f"{region.object_store.url.rstrip('/')}/staged/{subject_of(dataset)}/"
+
+
+def can_stage(view: RegionView) -> bool:
+    """Whether a region can have anything brought to it before a job starts: it has a store, and a place for the workers."""
+    return view.region.object_store is not None and view.facts is not None and STAGING_TEAM in view.facts.namespaces
+
+
+def task_for(dataset: Dataset, read_from: str, view: RegionView) -> StageTask | None:
+    """The task that brings a dataset to a region; None where there is nothing to bring or no way to do it.
+
+    `read_from`: where the planner would have the dataset come from, the URI of one of its replicas.
+    """
+    target = staged_uri(view.region, dataset)
+    name = view.region.name
+    if target is None or not can_stage(view) or any(copy.region == name for copy in dataset.replicas) or read_from == target:
+        return None
+    source = next((copy for copy in dataset.replicas if (copy.uri or dataset.uri) == read_from), None)
+    if source is None:
+        return None
+    return StageTask(
+        subject=subject_of(dataset),
+        region=name,
+        source_region=source.region,
+        source_uri=read_from,
+        target_uri=target,
+        size_bytes=dataset.size_bytes,
+    )
+
+
+# ---- what a task runs ---------------------------------------------------------------------------------------------
+
+
+def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, image: str) -> JobSpec:
+    """The task's job. `stores`: the regions' own; `priority`: of the most urgent job that waits for it."""
+    source, target = stores.get(task.source_region), stores.get(task.region)
+    return JobSpec(
+        job_id=key_of(task).job_id,
+        task_type="staging",
+        communication_mode="none",
+        gpu=Gpu(count=0),
+        resources=Resources(cpu="1", memory="2Gi"),
+        image=image,
+        command=("reconciler", "stage", "dataset", _literal(task.source_uri), _literal(task.target_uri)),
+        env=_address("SOURCE_", source) | _address("TARGET_", target),
+        secrets=(*_secrets("SOURCE_", source), *_secrets("TARGET_", target)),
+        allowed_regions=(task.region,),
+        priority=priority,
+        retries=RETRIES,
+        labels={"gpu-reconciler.dev/stage": "dataset"},
+        description=f"Brings {task.subject} from {task.source_region} to {task.region}.",
+    )
+
+
+def _literal(text: str) -> str:
+    """So that Kubernetes, which replaces `$(NAME)` and `$$` in commands, leaves the text as it is."""
+    return text.replace("$", "$$")
+
+
+def _address(prefix: str, store: StoreAddress | None) -> dict[str, str]:
+    if store is None:
+        return {}
+    said = {f"{prefix}AWS_ENDPOINT_URL_S3": store.endpoint, f"{prefix}AWS_REGION": store.location}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _secrets(prefix: str, store: StoreAddress | None) -> tuple[SecretUse, ...]:
+    if store is None or store.secret is None:
+        return ()
+    keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    return tuple(SecretUse(name=store.secret, key=key, env=prefix + key) for key in keys)
+
+
+# ---- which tasks there are to be ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Who waits for a task."""
+
+    priority: int
+    """Of the most urgent job that does, 0 to 1000."""
+
+
+def waited_for(records: Iterable[JobRecord]) -> dict[str, Waiting]:
+    """Job id of a task → who waits for it. `records`: at least those whose attempt has not been granted."""
+    found: dict[str, Waiting] = {}
+    for record in records:
+        attempt = record.current
+        if attempt is None or attempt.state not in _STAYS:
+            continue
+        for name in attempt.stages:
+            before = found.get(name)
+            priority = record.spec.priority_value
+            found[name] = Waiting(priority if before is None else max(before.priority, priority))
+    return found
+
+
+def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, StoreAddress]) -> Intent:
+    """What is wanted of a task: that it runs while anybody waits for it. One that has succeeded stays as it is.
+
+    A task that is under way is not turned round: its source stays the one that it began with.
+    """
+    if record.stage is None or (waiting is None and record.phase is not Phase.SUCCEEDED):
+        return Intent(None)
+    if record.phase is Phase.SUCCEEDED or waiting is None:
+        return Intent(_wanted(record.spec))
+    rerun = record.rerun + 1 if record.phase is Phase.FAILED else record.rerun
+    spec = spec_of(record.stage, stores, waiting.priority, record.spec.image)
+    return Intent(_wanted(spec.model_copy(update={"rerun": rerun})))
+
+
+def wanted_task(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, image: str) -> Wanted:
+    """A task that is new, as `admit` takes it."""
+    return _wanted(spec_of(task, stores, priority, image))
+
+
+def _wanted(spec: JobSpec) -> Wanted:
+    hashed = run_hash(STAGING_TEAM, spec)
+    return Wanted(spec, Source(path="", blob=hashed), hashed)
+
+
+# ---- how far it has come ------------------------------------------------------------------------------------------
+
+Readiness = Literal["ready", "waiting"]
+
+
+def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness | Reason:
+    """Whether all is there that an attempt waits for; a reason where something will not come."""
+    there = True
+    for name in attempt.stages:
+        task = tasks.get(JobKey(STAGING_TEAM, name))
+        if task is None or task.phase is not Phase.SUCCEEDED:
+            there = False
+        if task is not None and task.phase in FINISHED | {Phase.HELD} and task.phase is not Phase.SUCCEEDED:
+            why = task.why.text if task.why is not None else task.phase.value
+            what = task.stage.subject if task.stage is not None else name
+            return because(Why.STAGING_FAILED, what=what, region=attempt.region, message=why)
+    return "ready" if there else "waiting"
+
+
+def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
+    """Subject → region → URI of every copy that is complete."""
+    found: dict[str, dict[str, str]] = {}
+    for record in tasks:
+        if record.stage is not None and record.phase is Phase.SUCCEEDED:
+            found.setdefault(record.stage.subject, {})[record.stage.region] = record.stage.target_uri
+    return found
+
+
+def subjects(names: Sequence[str], tasks: Mapping[JobKey, JobRecord]) -> str:
+    """What tasks bring, in words."""
+    known = (tasks.get(JobKey(STAGING_TEAM, name)) for name in names)
+    return " and ".join(sorted(task.stage.subject for task in known if task is not None and task.stage is not None))
