@@ -15,7 +15,7 @@ from reconciler.model.fleet import Dataset
 from reconciler.model.identity import run_hash
 from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import Gpu, Resources, SecretUse
-from reconciler.model.names import STAGING_TEAM, JobKey, digest
+from reconciler.model.names import PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey, digest
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
 from reconciler.model.region import Region, StoreAddress
@@ -25,6 +25,8 @@ from reconciler.planning.snapshot import RegionView
 
 RETRIES = 3
 """Failures of a worker that a run of a task survives; each goes on where the one before was."""
+_PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
+"""Nothing is copied before the agent has said how quickly."""
 _STAYS = frozenset({State.PLACED, State.STAGING})
 
 
@@ -81,7 +83,7 @@ def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, 
         gpu=Gpu(count=0),
         resources=Resources(cpu="1", memory="2Gi"),
         image=image,
-        command=("reconciler", "stage", "dataset", _literal(task.source_uri), _literal(task.target_uri)),
+        command=("reconciler", "stage", "dataset", _literal(task.source_uri), _literal(task.target_uri), *_PACED),
         env=_address("SOURCE_", source) | _address("TARGET_", target),
         secrets=(*_secrets("SOURCE_", source), *_secrets("TARGET_", target)),
         allowed_regions=(task.region,),
