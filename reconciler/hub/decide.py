@@ -114,7 +114,8 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     for key, record in old.items():
         seen = _seen(record, world)
         if record.stage is not None:
-            after = with_progress(advance(record, staging[key], seen, policy, now), seen.workload)
+            turned, intent = staging[key]
+            after = with_progress(advance(turned, intent, seen, policy, now), seen.workload)
             records[key] = record if after == record else after
             continue
         file = jobs.get(key)

@@ -13,11 +13,13 @@ from reconciler.model.attempt import Attempt, Event, Outcome, State
 from reconciler.model.fleet import Dataset
 from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.policy import Policy
+from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord
 from reconciler.model.region import Region, StoreAddress
 from reconciler.model.report import WorkloadReport
 from reconciler.model.stage import StageTask, subject_of
+from reconciler.planning.evicting import to_evict, uses_of
 from reconciler.planning.kept import addresses, as_kept, find_dataset, kept_datasets
 from reconciler.planning.lifecycle import Intent, admit, settle
 from reconciler.planning.records import grant, replace_current, withdraw
@@ -30,6 +32,7 @@ from reconciler.planning.staging import (
     readiness,
     subjects,
     task_for,
+    turned,
     waited_for,
     wanted_task,
 )
@@ -64,14 +67,25 @@ def copies_in(records: Mapping[JobKey, JobRecord]) -> Copies:
 # ---- what is wanted of the tasks ----------------------------------------------------------------------------------
 
 
-def staging_intents(records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region]) -> dict[JobKey, Intent]:
-    """What is wanted of every task that the ledger has."""
+def staging_intents(records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region]) -> dict[JobKey, tuple[JobRecord, Intent]]:
+    """Every task that the ledger has, turned to what it is for now, and what is wanted of it."""
     tasks = tasks_in(records)
     if not tasks:
         return {}
     waiting: Mapping[str, Waiting] = waited_for(records.values())
-    stores = stores_of(regions)
-    return {key: intent_of(record, waiting.get(key.job_id), stores) for key, record in tasks.items()}
+    stores, found = stores_of(regions), {}
+    evict = _to_evict(tasks, records, regions)
+    for key, task in tasks.items():
+        record = turned(task, waited_for=key.job_id in waiting, evict=key.job_id in evict)
+        found[key] = record, intent_of(record, waiting.get(key.job_id), stores)
+    return found
+
+
+def _to_evict(
+    tasks: Mapping[JobKey, JobRecord], records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region]
+) -> frozenset[str]:
+    limits = {name: whole(region.staged_limit) for name, region in regions.items() if region.staged_limit is not None}
+    return to_evict(tasks.values(), uses_of(records.values()), limits) if limits else frozenset()
 
 
 def with_progress(record: JobRecord, said: WorkloadReport | None) -> JobRecord:

@@ -182,6 +182,9 @@ class Region(Model):
     """Tags that hold here, such as `gdpr`."""
     object_store: StoreAddress | None = None
     """The region's own bucket, for datasets, checkpoints and results."""
+    staged_limit: Quantity | None = None
+    """How much of its store staged copies of datasets may take, such as `20T`; beyond that the least recently used are removed,
+    never one in use. Left out: none is removed."""
     registry_mirror: Line | None = None
     """Host (and port) of the pull-through registry; images are then named through it."""
     workloads: Many[WorkloadKind] = ("job",)

@@ -11,7 +11,8 @@ from reconciler.model.fleet import Dataset
 class StageTask(Model):
     """One copy of one version of a dataset, in one region, for all jobs there that want it."""
 
-    kind: Literal["dataset"] = "dataset"
+    kind: Literal["dataset", "evict"] = "dataset"
+    """Bring it; or remove what was brought."""
     subject: str
     """Of what it is a copy: `<dataset>@<version>`."""
     region: Name

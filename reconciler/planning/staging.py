@@ -23,6 +23,7 @@ from reconciler.model.stage import StageTask, subject_of
 from reconciler.planning.lifecycle import Intent, Wanted
 from reconciler.planning.snapshot import RegionView
 
+_LABEL = "gpu-reconciler.dev/stage"
 RETRIES = 3
 """Failures of a worker that a run of a task survives; each goes on where the one before was."""
 _PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
@@ -76,6 +77,13 @@ def task_for(dataset: Dataset, read_from: str, view: RegionView) -> StageTask | 
 def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, image: str) -> JobSpec:
     """The task's job. `stores`: the regions' own; `priority`: of the most urgent job that waits for it."""
     source, target = stores.get(task.source_region), stores.get(task.region)
+    command: tuple[str, ...]
+    if task.kind == "evict":
+        source, command = None, ("reconciler", "stage", "evict", _literal(task.target_uri))
+        does = f"Removes {task.subject} from {task.region}."
+    else:
+        command = ("reconciler", "stage", "dataset", _literal(task.source_uri), _literal(task.target_uri), *_PACED)
+        does = f"Brings {task.subject} from {task.source_region} to {task.region}."
     return JobSpec(
         job_id=key_of(task).job_id,
         task_type="staging",
@@ -83,14 +91,14 @@ def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, 
         gpu=Gpu(count=0),
         resources=Resources(cpu="1", memory="2Gi"),
         image=image,
-        command=("reconciler", "stage", "dataset", _literal(task.source_uri), _literal(task.target_uri), *_PACED),
+        command=command,
         env=_address("SOURCE_", source) | _address("TARGET_", target),
         secrets=(*_secrets("SOURCE_", source), *_secrets("TARGET_", target)),
         allowed_regions=(task.region,),
         priority=priority,
         retries=RETRIES,
-        labels={"gpu-reconciler.dev/stage": "dataset"},
-        description=f"Brings {task.subject} from {task.source_region} to {task.region}.",
+        labels={_LABEL: task.kind},
+        description=does,
     )
 
 
@@ -138,18 +146,39 @@ def waited_for(records: Iterable[JobRecord]) -> dict[str, Waiting]:
     return found
 
 
-def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, StoreAddress]) -> Intent:
-    """What is wanted of a task: that it runs while anybody waits for it. One that has succeeded stays as it is.
+def turned(record: JobRecord, *, waited_for: bool, evict: bool) -> JobRecord:
+    """The task's record, turned from bringing to removing, or back. What is under way comes to its end first."""
+    task = record.stage
+    if task is None or record.phase not in FINISHED:
+        return record
+    bring_again = task.kind == "evict" and waited_for
+    if bring_again or (task.kind == "dataset" and evict and record.phase is Phase.SUCCEEDED):
+        kind = "dataset" if bring_again else "evict"
+        return record.model_copy(update={"stage": task.model_copy(update={"kind": kind})})
+    return record
 
-    A task that is under way is not turned round: its source stays the one that it began with.
+
+def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, StoreAddress]) -> Intent:
+    """What is wanted of a task: that it runs while anybody waits for it. One that has done its work stays as it is.
+
+    A task that is under way keeps the source that it began with. Removing is not waited for by anybody, and comes to its end.
     """
-    if record.stage is None or (waiting is None and record.phase is not Phase.SUCCEEDED):
+    task = record.stage
+    if task is None:
         return Intent(None)
-    if record.phase is Phase.SUCCEEDED or waiting is None:
+    if _is_done(record):
         return Intent(_wanted(record.spec))
-    rerun = record.rerun + 1 if record.phase is Phase.FAILED else record.rerun
-    spec = spec_of(record.stage, stores, waiting.priority, record.spec.image)
-    return Intent(_wanted(spec.model_copy(update={"rerun": rerun})))
+    if task.kind == "dataset" and waiting is None:
+        return Intent(None)
+    again = record.phase in FINISHED and not record.cancelled
+    spec = spec_of(task, stores, waiting.priority if waiting is not None else 0, record.spec.image)
+    return Intent(_wanted(spec.model_copy(update={"rerun": record.rerun + again})))
+
+
+def _is_done(record: JobRecord) -> bool:
+    """Whether the newest attempt has done what the task is for."""
+    task = record.stage
+    return task is not None and record.phase is Phase.SUCCEEDED and record.spec.labels.get(_LABEL) == task.kind
 
 
 def wanted_task(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, image: str) -> Wanted:
@@ -172,7 +201,7 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
     there = True
     for name in attempt.stages:
         task = tasks.get(JobKey(STAGING_TEAM, name))
-        if task is None or task.phase is not Phase.SUCCEEDED:
+        if task is None or task.stage is None or task.stage.kind != "dataset" or not _is_done(task):
             there = False
         if task is not None and task.phase in FINISHED | {Phase.HELD} and task.phase is not Phase.SUCCEEDED:
             why = task.why.text if task.why is not None else task.phase.value
@@ -185,7 +214,7 @@ def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
     """Subject → region → URI of every copy that is complete."""
     found: dict[str, dict[str, str]] = {}
     for record in tasks:
-        if record.stage is not None and record.phase is Phase.SUCCEEDED:
+        if record.stage is not None and record.stage.kind == "dataset" and _is_done(record):
             found.setdefault(record.stage.subject, {})[record.stage.region] = record.stage.target_uri
     return found
 

@@ -233,3 +233,54 @@ def test_progress_is_told_in_steps(rig: Rig) -> None:
         assert current.progress is not None
         seen.append(current.progress.bytes_done)
     assert seen == [0, 0, 0, 15, 55, 100]
+
+
+def limit(rig: Rig, size: str) -> None:
+    rig.put({"regions/eu.yaml": stored("eu", 1.0) + f"staged_limit: {size}\n"})
+    rig.settle()
+
+
+def finish(rig: Rig, job_id: str) -> None:
+    say(rig, succeeded(rig.attempt(job_id).name))
+
+
+def test_a_copy_that_is_too_much_goes_once_nobody_reads_it(rig: Rig) -> None:
+    job(rig, allowed_regions=["eu"])
+    done(rig)
+    limit(rig, "50G")
+    (task,) = tasks(rig)
+    assert task.phase is Phase.SUCCEEDED, "it is in use"
+    finish(rig, "llm-a")
+    (task,) = tasks(rig)
+    assert task.current is not None
+    assert task.spec.command == ("reconciler", "stage", "evict", THERE)
+    assert rig.granted("eu") == [task.current.name]
+    say(rig, task_work(succeeded(task.current.name)))
+    (task,) = tasks(rig)
+    assert task.phase is Phase.SUCCEEDED
+    assert rig.granted("eu") == [], "it is gone, and stays so"
+
+
+def test_what_was_removed_is_brought_again(rig: Rig) -> None:
+    job(rig, allowed_regions=["eu"])
+    done(rig)
+    limit(rig, "50G")
+    finish(rig, "llm-a")
+    job(rig, "llm-b", allowed_regions=["eu"])
+    removing = tasks(rig)[0].current
+    assert removing is not None
+    assert rig.attempt("llm-b").state is State.STAGING, "what is being removed is not read"
+    say(rig, task_work(succeeded(removing.name)))
+    (task,) = tasks(rig)
+    assert task.current is not None
+    assert task.spec.command[2] == "dataset"
+    done(rig)
+    assert rig.granted("eu") == [rig.attempt("llm-b").name]
+
+
+def test_below_the_limit_nothing_goes(rig: Rig) -> None:
+    job(rig, allowed_regions=["eu"])
+    done(rig)
+    limit(rig, "100G")
+    finish(rig, "llm-a")
+    assert rig.granted("eu") == []
