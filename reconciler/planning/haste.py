@@ -30,7 +30,7 @@ NO_HASTE = Haste(0.0)
 
 
 def haste_of(job: JobView, now: datetime, thresholds: Thresholds) -> Haste:
-    """How urgent the job is: what the policy says of priority 50, in proportion to its own. A run of unknown length counts as 0."""
+    """How urgent the job is: what the policy says of priority 50, in proportion to its own. An unknown run time counts as 0."""
     usd_per_hour = thresholds.copy_urgency_usd_per_hour * job.spec.priority_value / 50
     if job.spec.deadline is None:
         return Haste(usd_per_hour)

@@ -2,14 +2,15 @@
 
 The transfers of a link go one after another, for then each ends sooner than if all shared it: higher priority first, then the
 earlier deadline, then what is soonest done. What has waited long for its size goes ahead of what came later. The first gets
-nearly all that may be used; of those behind it, the ones whose turn is near get a trickle, so that their workers run and know
-what to copy when their turn comes.
+nearly all that may be used, or the first few, where they are so small that deciding takes longer. Of those behind, the ones whose
+turn is near get a trickle, so that their workers run and know what to copy when it comes.
 
 Invariants: the rates of a link never add up to more than what may be used of it; where that shrinks, the last in order shrink
 first; a change of less than a tenth of the link changes nothing, as long as the sum allows. A transfer over a link that nobody
 knows the rate of, or that carries nothing, waits.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +23,13 @@ STEADY = 0.1
 AGING = 0.25
 """A second of waiting counts as so many seconds less to copy: after four times its own length a transfer goes before new ones."""
 TRICKLES = 3
-"""At most so many transfers of a link are under way beside the first."""
+"""At most so many transfers of a link are under way beside those whose turn it is."""
+TOGETHER_SECONDS = 10.0
+"""Small ones that take no longer than this together go at once: one after another they would wait for each other's decisions."""
+TOGETHER = 20
+"""At most so many."""
+TINY = 0.001
+"""What is done in less counts as so many seconds, so that it gets something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +126,37 @@ def _fitting(rates: Sequence[int], most: int) -> list[int]:
 
 
 def _shares(line: Sequence[Transfer], rate: int, thresholds: Thresholds) -> list[int]:
-    """What each should have: a trickle for those whose turn is near, the rest for the first."""
+    """What each should have: a trickle for those whose turn is near, the rest for those whose turn it is."""
+    if not line:
+        return []
+    seconds = [_seconds(transfer, rate) for transfer in line]
+    first = _first(line, seconds)
     trickle = int(rate * thresholds.link_trickle)
-    shares = [0] * len(line)
-    seconds = 0.0
-    for at, before in enumerate(line[:TRICKLES]):
-        # Nobody knows when one of unknown size will have ended: it may be at once.
-        seconds += 0.0 if before.bytes_left is None else before.bytes_left / max(rate, 1)
-        if at + 1 == len(line) or seconds > thresholds.link_lead_seconds:
+    near, ahead = 0, sum(seconds[:first])
+    for after in seconds[first : first + TRICKLES]:
+        if ahead > thresholds.link_lead_seconds:
             break
-        shares[at + 1] = trickle
-    if line:
-        shares[0] = rate - sum(shares)
-    return shares
+        near, ahead = near + 1, ahead + after
+    parts = [
+        math.sqrt(max(one, TINY)) for one in seconds[:first]
+    ]  # of all splits, by this one the mean of their ends is earliest
+    most = rate - near * trickle
+    shares = [int(most * part / sum(parts)) for part in parts]
+    shares[0] += most - sum(shares)
+    return [*shares, *[trickle] * near, *[0] * (len(line) - first - near)]
+
+
+def _seconds(transfer: Transfer, rate: int) -> float:
+    """How long it takes alone. Nobody knows when one of unknown size will have ended: it may be at once."""
+    return 0.0 if transfer.bytes_left is None else transfer.bytes_left / max(rate, 1)
+
+
+def _first(line: Sequence[Transfer], seconds: Sequence[float]) -> int:
+    """How many go at once: one, or as many small ones as end before rates are likely to be decided again."""
+    count, total = 0, 0.0
+    for transfer, more in zip(line[:TOGETHER], seconds, strict=False):
+        total += more
+        if total > TOGETHER_SECONDS or transfer.bytes_left is None:
+            break
+        count += 1
+    return max(1, count)
