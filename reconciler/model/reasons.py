@@ -63,6 +63,10 @@ class Why(StrEnum):
     REGION_HALTED = "{region} may run nothing at present: {message}"
     NOT_ENOUGH_FREE = "{region}: {free_nodes} of {wanted} nodes are free that hold {per_node} {resource} each"
     FRAGMENTED = "{region} has {free} GPUs free, but the largest block on one node is {largest}; {per_node} are asked for"
+    LINK_FULL = (
+        "transfers have held more of the link from {source} to {target} than they may since {since}: {held_mb} MB/s, of which "
+        "{usable_mb} MB/s may be; none begins on it until that is over"
+    )
     OUTBID = "{region} scores {score}, {winner} scores {winner_score}"
 
     # The job as a whole.
