@@ -17,8 +17,9 @@ from reconciler.hub.intents import intent_for
 from reconciler.hub.placing import placed, waiting, what_to_bring
 from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import NeverIn, approved_region, review
-from reconciler.hub.staging import copies_in, new_tasks, staged, staging_intents, why_staging, with_progress
+from reconciler.hub.staging import new_tasks, staged, staging_intents, tasks_in, why_staging, with_progress
 from reconciler.hub.steady import Steady
+from reconciler.hub.transfers import NO_LINES, Lines, at_its_pace, has_its_turn, lines_of, paced
 from reconciler.hub.world import Outcome, Unrendered, World
 from reconciler.model.attempt import Attempt, State
 from reconciler.model.attempt import Outcome as HowEnded
@@ -38,6 +39,7 @@ from reconciler.planning.records import (
 )
 from reconciler.planning.rooms import Rooms
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
+from reconciler.planning.staging import waited_for
 
 MOST_PLACED = 1000
 """Placements of one cycle: enough for any day, and one push of ten thousand files helps nobody."""
@@ -58,46 +60,60 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
     policy = world.sources.fleet.policy
     records = _advanced(world, memory.steady, now)
     records |= staged(records, world.epochs, policy, now)
+    lines = _lines(records, world, now)
     memory.index.update(records, policy)
     spoken = [key for key in [*world.placements, *world.declined] if key in records]
     for key in spoken:
         records[key] = _reviewed(records[key], world, memory.index, now)
     if spoken:
         memory.index.update(records, policy)
-    decided = _passed(records, world, memory, now)
+    decided = _passed(records, world, memory, lines, now)
     records |= decided.records
     if world.conditions or drained(world.sources.fleet.regions):
         memory.index.update(records, policy)
-        left = snapshot_of(world, memory.index)
+        left = snapshot_of(world, memory.index, lines)
         records |= emptied(records, left, world.away, now)
         records |= with_foreseen(records, world, left, now, MOST_PLACED)
-    return replace(decided, records=records, events=events_of(world.ledger.records, records))
+    return replace(
+        decided, records=records, crowded=lines.crowded, full=lines.full, events=events_of(world.ledger.records, records)
+    )
 
 
-def _passed(records: dict[JobKey, JobRecord], world: World, memory: Memory, now: datetime) -> Outcome:
+def _lines(records: dict[JobKey, JobRecord], world: World, now: datetime) -> Lines:
+    """What is so of the links; the tasks' records are brought to it."""
+    tasks = tasks_in(records)
+    if not tasks:
+        return NO_LINES
+    lines = lines_of(tasks, waited_for(records.values()), world, now)
+    records |= paced(tasks, lines)
+    return lines
+
+
+def _passed(records: dict[JobKey, JobRecord], world: World, memory: Memory, lines: Lines, now: datetime) -> Outcome:
     """The records that the pass changes, with the placements of its decisions; its events are told later."""
     fresh: dict[JobKey, JobRecord] = {}
     placements: dict[JobKey, Placement] = {}
     proposals: dict[JobKey, Placement] = {}
     tasks: list[JobKey] = []
     known = ChainMap(fresh, records)
-    snapshot, copies = snapshot_of(world, memory.index), copies_in(records)
+    snapshot = snapshot_of(world, memory.index, lines)
     for decision in plan(snapshot, now, memory.rooms, MOST_PLACED):
         record = records[decision.key]
         if not isinstance(decision, Place):
             fresh[decision.key] = waiting(record, decision)
             continue
-        found = what_to_bring(record, decision, snapshot, copies)
+        found = what_to_bring(decision, snapshot)
         record, placement, proposed = placed(record, decision, found, world, now)
         if placement is not None:
             (proposals if proposed else placements)[decision.key] = placement
         elif record.stage is not None:
+            record = at_its_pace(record, lines)
             tasks.append(decision.key)
         if record.current is not None and record.current.state is State.STAGING:
             fresh |= new_tasks(found.tasks, known, world, record.spec.priority_value, now)
             record = record.model_copy(update={"why": why_staging(record.current, known)})
         fresh[decision.key] = record
-    return Outcome(fresh, placements, proposals, (), tuple(tasks))
+    return Outcome(fresh, placements, proposals, (), tasks=tuple(tasks))
 
 
 # ---- records ------------------------------------------------------------------------------------------------------
@@ -185,8 +201,8 @@ def _never_in(world: World, index: Index) -> NeverIn:
 # ---- the pass -----------------------------------------------------------------------------------------------------
 
 
-def snapshot_of(world: World, index: Index) -> Snapshot:
-    """What the pass decides from: the fleet, what is held in it, and the jobs that want an attempt."""
+def snapshot_of(world: World, index: Index, lines: Lines = NO_LINES) -> Snapshot:
+    """What the pass decides from: the fleet, what is held in it and of its links, and the jobs that want an attempt."""
     fleet = world.sources.fleet
     unplaced = world.refused.get(fleet.settings.branches.placements)
     regions = {
@@ -199,8 +215,22 @@ def snapshot_of(world: World, index: Index) -> Snapshot:
         )
         for name, region in sorted(fleet.regions.items())
     }
-    pending = () if "policy.yaml" in world.sources.unread else tuple(_views(world, index))
-    return Snapshot(regions, fleet.links, fleet.datasets, fleet.teams, fleet.policy, pending, index.used_gpus)
+    pending = () if "policy.yaml" in world.sources.unread else tuple(_views(world, index, lines))
+    return Snapshot(
+        regions,
+        fleet.links,
+        fleet.datasets,
+        fleet.teams,
+        fleet.policy,
+        pending,
+        index.used_gpus,
+        measured=world.measured,
+        held=lines.held,
+        queued=lines.queued,
+        full=lines.full,
+        copies=lines.copies,
+        arriving=lines.arriving,
+    )
 
 
 def _silent(name: str, world: World) -> Reason | None:
@@ -219,10 +249,10 @@ def _halted(name: str, seen: RegionSeen | None) -> Reason | None:
     return because(Why.REGION_HALTED, region=name, message=words) if words is not None else None
 
 
-def _views(world: World, index: Index) -> Iterable[JobView]:
-    if not world.unrendered:
+def _views(world: World, index: Index, lines: Lines) -> Iterable[JobView]:
+    if not world.unrendered and not lines.rates:
         return index.pending.values()
-    return [_view(view, world.unrendered.get(view.key)) for view in index.pending.values()]
+    return [_view(view, world.unrendered.get(key)) for key, view in index.pending.items() if has_its_turn(key, lines)]
 
 
 def _view(view: JobView, known: Unrendered | None) -> JobView:

@@ -7,27 +7,25 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from reconciler.hub.review import approval_needed, use_choice
-from reconciler.hub.staging import Brought, Copies, begun, brought
+from reconciler.hub.staging import Brought, begun, brought
 from reconciler.hub.world import World
-from reconciler.model.attempt import Attempt, State, own_prefix
-from reconciler.model.names import attempt_name, proposal_branch
+from reconciler.model.attempt import Attempt, Outcome, State, own_prefix
+from reconciler.model.names import JobKey, attempt_name, proposal_branch
 from reconciler.model.placement import DecisionView, Placement
+from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.planning.decisions import Candidate, Impossible, Place, Wait
 from reconciler.planning.kept import with_inputs
 from reconciler.planning.lifecycle import settle
 from reconciler.planning.plan import refused_view
-from reconciler.planning.records import approve, next_number, with_attempt
+from reconciler.planning.records import approve, next_number, replace_current, with_attempt, withdraw
 from reconciler.planning.snapshot import Snapshot
 
 
-def what_to_bring(record: JobRecord, decision: Place, snapshot: Snapshot, copies: Copies) -> Brought:
+def what_to_bring(decision: Place, snapshot: Snapshot) -> Brought:
     """What must come to the chosen region first, and where the job reads its datasets then."""
-    if record.stage is not None:
-        return Brought(())
-    chosen = decision.chosen
-    return brought(record, chosen.dataset_uris, snapshot.regions[chosen.region], snapshot.datasets, copies)
+    return brought(decision.chosen, snapshot.regions[decision.chosen.region])
 
 
 def placed(
@@ -117,3 +115,22 @@ def waiting(record: JobRecord, decision: Wait | Impossible) -> JobRecord:
 
 def _codes(reasons: Mapping[str, Reason]) -> dict[str, str]:
     return {region: reason.code for region, reason in reasons.items()}
+
+
+def unapproved(
+    records: Mapping[JobKey, JobRecord],
+    refused: Mapping[JobKey, str],
+    before: Mapping[JobKey, JobRecord],
+    policy: Policy,
+    now: datetime,
+) -> dict[JobKey, JobRecord]:
+    """Of the jobs whose manifests cannot be made, those that were approved in this cycle, withdrawn: their numbers are known."""
+    undone = {}
+    for key, words in refused.items():
+        old = before.get(key)
+        proposed = old.current if old is not None else None
+        if proposed is not None and proposed.state is State.PROPOSED:
+            record = replace_current(records[key], proposed)
+            record = withdraw(record, Outcome.WITHDRAWN, because(Why.START_REFUSED, message=words), now)
+            undone[key] = settle(record, policy, now)
+    return undone

@@ -4,13 +4,12 @@ Which tasks there are to be, and when what they bring is there, is for planning/
 an attempt is granted only after the records of all its tasks, as this ledger has them, say that they have succeeded.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from reconciler.hub.world import World
 from reconciler.model.attempt import Attempt, Event, Outcome, State
-from reconciler.model.fleet import Dataset
 from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.quantity import whole
@@ -18,15 +17,14 @@ from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord
 from reconciler.model.region import Region, StoreAddress
 from reconciler.model.report import WorkloadReport
-from reconciler.model.stage import StageTask, subject_of
+from reconciler.model.stage import StageTask
+from reconciler.planning.decisions import Candidate
 from reconciler.planning.evicting import to_evict, uses_of
-from reconciler.planning.kept import addresses, as_kept, find_dataset, kept_datasets
 from reconciler.planning.lifecycle import Intent, admit, settle
 from reconciler.planning.records import grant, replace_current, withdraw
 from reconciler.planning.snapshot import RegionView
 from reconciler.planning.staging import (
     Waiting,
-    copies_of,
     intent_of,
     key_of,
     readiness,
@@ -36,9 +34,6 @@ from reconciler.planning.staging import (
     waited_for,
     wanted_task,
 )
-
-Copies = Mapping[str, Mapping[str, str]]
-"""Subject → region → URI of the copies that are complete."""
 
 _STEPS = 10
 """A task's progress is written down in so many steps: each is a commit."""
@@ -57,11 +52,6 @@ def stores_of(regions: Mapping[str, Region]) -> dict[str, StoreAddress]:
 def tasks_in(records: Mapping[JobKey, JobRecord]) -> dict[JobKey, JobRecord]:
     """The staging tasks among all records."""
     return {key: record for key, record in records.items() if record.stage is not None}
-
-
-def copies_in(records: Mapping[JobKey, JobRecord]) -> Copies:
-    """Subject → region → URI of every copy that the ledger knows to be complete."""
-    return copies_of(record for record in records.values() if record.stage is not None)
 
 
 # ---- what is wanted of the tasks ----------------------------------------------------------------------------------
@@ -136,26 +126,13 @@ class Brought:
         return tuple(sorted({key_of(task).job_id for task in self.tasks}))
 
 
-def brought(
-    record: JobRecord,
-    uris: Sequence[str],
-    view: RegionView,
-    datasets: Mapping[str, Dataset],
-    copies: Copies,
-) -> Brought:
-    """What must be brought for a job that is placed in the region. `uris`: where the planner has each dataset come from."""
-    spec, kept = record.spec, kept_datasets(record)
-    known = addresses(datasets) if spec.datasets else {}
-    read, tasks = list(uris), []
-    for index, use in enumerate(spec.datasets):
-        dataset = as_kept(use, find_dataset(use, datasets, known), kept)
-        if dataset is None:
-            continue
-        there = copies.get(subject_of(dataset), {}).get(view.region.name)
-        task = task_for(dataset, uris[index], view) if there is None else None
-        if there is not None or task is not None:
-            read[index] = there if there is not None else task.target_uri if task is not None else ""
+def brought(chosen: Candidate, view: RegionView) -> Brought:
+    """What must be brought for a job that is placed in the region."""
+    read, tasks = list(chosen.dataset_uris), []
+    for index, source in enumerate(chosen.sources):
+        task = task_for(source, view) if source is not None else None
         if task is not None:
+            read[index] = task.target_uri
             tasks.append(task)
     return Brought(tuple(read), tuple(tasks))
 

@@ -97,6 +97,7 @@ class Why(StrEnum):
     EDITED_AFTER_SUCCESS = "its spec changed after it had succeeded; raise `rerun` to run the new one"
     NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
     STAGING = "{what} is being brought to {region} first; its GPUs are held when that is there"
+    LINK_BUSY = "it waits for its turn on the link from {source} to {target}"
     STAGING_FAILED = "{what} could not be brought to {region}: {message}"
     NOT_WANTED = "no job waits for it any more"
     NOT_YET_RUNNING = "{region} has not started it yet: {message}"

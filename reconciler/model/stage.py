@@ -5,7 +5,6 @@ from typing import Literal
 from pydantic import Field
 
 from reconciler.model.base import Model, Name, Uri
-from reconciler.model.fleet import Dataset
 
 
 class StageTask(Model):
@@ -22,8 +21,3 @@ class StageTask(Model):
     target_uri: Uri
     size_bytes: int | None = Field(default=None, ge=0)
     """As declared; None where nobody has said."""
-
-
-def subject_of(dataset: Dataset) -> str:
-    """What a copy of a dataset is a copy of: its name and its version."""
-    return f"{dataset.name}@{dataset.version or 'unversioned'}"

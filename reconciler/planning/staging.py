@@ -8,10 +8,10 @@ for it. Nothing is staged where the region has no store of its own, or no namesp
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Literal
 
 from reconciler.model.attempt import Attempt, State
-from reconciler.model.fleet import Dataset
 from reconciler.model.identity import run_hash
 from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import Gpu, Resources, SecretUse
@@ -19,9 +19,10 @@ from reconciler.model.names import PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey,
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
 from reconciler.model.region import Region, StoreAddress
-from reconciler.model.stage import StageTask, subject_of
+from reconciler.model.stage import StageTask
 from reconciler.planning.lifecycle import Intent, Wanted
 from reconciler.planning.snapshot import RegionView
+from reconciler.planning.ways import Source as Way
 
 _LABEL = "gpu-reconciler.dev/stage"
 RETRIES = 3
@@ -37,11 +38,9 @@ def key_of(task: StageTask) -> JobKey:
     return JobKey(STAGING_TEAM, f"{readable}-{digest([task.region, task.subject])[:10]}")
 
 
-def staged_uri(region: Region, dataset: Dataset) -> str | None:
-    """Where a copy of the dataset stands in the region's store; None where it has no store."""
-    if region.object_store is None:
-        return None
-    return f"{region.object_store.url.rstrip('/')}/staged/{subject_of(dataset)}/"
+def staged_uri(region: Region, subject: str) -> str | None:
+    """Where a copy of a subject stands in the region's store; None where it has no store."""
+    return None if region.object_store is None else f"{region.object_store.url.rstrip('/')}/staged/{subject}/"
 
 
 def can_stage(view: RegionView) -> bool:
@@ -49,25 +48,18 @@ def can_stage(view: RegionView) -> bool:
     return view.region.object_store is not None and view.facts is not None and STAGING_TEAM in view.facts.namespaces
 
 
-def task_for(dataset: Dataset, read_from: str, view: RegionView) -> StageTask | None:
-    """The task that brings a dataset to a region; None where there is nothing to bring or no way to do it.
-
-    `read_from`: where the planner would have the dataset come from, the URI of one of its replicas.
-    """
-    target = staged_uri(view.region, dataset)
-    name = view.region.name
-    if target is None or not can_stage(view) or any(copy.region == name for copy in dataset.replicas) or read_from == target:
-        return None
-    source = next((copy for copy in dataset.replicas if (copy.uri or dataset.uri) == read_from), None)
-    if source is None:
+def task_for(way: Way, view: RegionView) -> StageTask | None:
+    """The task that brings to a region what comes by `way`; None where it cannot be brought before the job starts."""
+    target = staged_uri(view.region, way.subject)
+    if target is None or not can_stage(view):
         return None
     return StageTask(
-        subject=subject_of(dataset),
-        region=name,
-        source_region=source.region,
-        source_uri=read_from,
+        subject=way.subject,
+        region=view.region.name,
+        source_region=way.region,
+        source_uri=way.uri,
         target_uri=target,
-        size_bytes=dataset.size_bytes,
+        size_bytes=way.bytes,
     )
 
 
@@ -130,6 +122,8 @@ class Waiting:
 
     priority: int
     """Of the most urgent job that does, 0 to 1000."""
+    deadline: datetime | None = None
+    """By when it must be there so that the first of their deadlines can be met; None where none has one."""
 
 
 def waited_for(records: Iterable[JobRecord]) -> dict[str, Waiting]:
@@ -140,10 +134,18 @@ def waited_for(records: Iterable[JobRecord]) -> dict[str, Waiting]:
         if attempt is None or attempt.state not in _STAYS:
             continue
         for name in attempt.stages:
-            before = found.get(name)
-            priority = record.spec.priority_value
-            found[name] = Waiting(priority if before is None else max(before.priority, priority))
+            before = found.get(name, Waiting(0))
+            deadlines = [moment for moment in (before.deadline, _must_start(record)) if moment is not None]
+            found[name] = Waiting(max(before.priority, record.spec.priority_value), min(deadlines, default=None))
     return found
+
+
+def _must_start(record: JobRecord) -> datetime | None:
+    """The last moment at which a job can begin and still meet its deadline, as far as its run time is known."""
+    if record.spec.deadline is None:
+        return None
+    seconds = record.spec.expected_runtime_seconds or record.spec.max_runtime_seconds or 0
+    return datetime.fromisoformat(record.spec.deadline) - timedelta(seconds=seconds)
 
 
 def turned(record: JobRecord, *, waited_for: bool, evict: bool) -> JobRecord:
