@@ -24,6 +24,7 @@ from reconciler.hub.ledger import HubFile, Suspicion, Trouble
 from reconciler.hub.mark import Mark
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
+from reconciler.hub.placing import unapproved
 from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
 from reconciler.hub.result_pointer import ResultPointers
@@ -289,10 +290,5 @@ class Hub:
         before, index = seen.ledger.hub.troubles, self._memory.index
         strangers = {name: index.strangers(name, present) for name, present in seen.manifests.items()}
         found = lasting(world, self._reports.troubles, strangers)
-        comes_and_goes = [
-            *passing(world, self._ungranted),
-            *self._unpointed,
-            *self.board.taken.troubles,
-            *full_links(outcome.full),
-        ]
-        return since([*found, *self._standing.told(comes_and_goes, before)], before, now)
+        comes_and_goes = [*passing(world, self._ungranted), *self._unpointed, *self.board.taken.troubles]
+        return since([*found, *full_links(outcome.full), *self._standing.told(comes_and_goes, before)], before, now)

@@ -74,9 +74,8 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
         left = snapshot_of(world, memory.index, lines)
         records |= emptied(records, left, world.away, now)
         records |= with_foreseen(records, world, left, now, MOST_PLACED)
-    return replace(
-        decided, records=records, crowded=lines.crowded, full=lines.full, events=events_of(world.ledger.records, records)
-    )
+    events = events_of(world.ledger.records, records)
+    return replace(decided, records=records, crowded=lines.crowded, full=lines.full, events=events)
 
 
 def _lines(records: dict[JobKey, JobRecord], world: World, now: datetime) -> Lines:

@@ -284,3 +284,64 @@ def test_below_the_limit_nothing_goes(rig: Rig) -> None:
     limit(rig, "100G")
     finish(rig, "llm-a")
     assert rig.granted("eu") == []
+
+
+GBIT = 125_000_000
+USABLE = int(10 * GBIT * 0.5 * 0.8)
+"""Of a link of 10 Gbit/s that is only declared: half of it is believed, four fifths of that may be held."""
+
+
+def other_dataset(rig: Rig, name: str, gb: int) -> None:
+    text = f"name: {name}\nuri: s3://bucket-ap/datasets/{name}/\nversion: '1'\nsize_gb: {gb}\nreplicas: [{{region: ap}}]\n"
+    rig.put({f"datasets/{name}.yaml": text})
+
+
+def paces(rig: Rig) -> dict[str, int | None]:
+    """Subject → what its task may use now; None for one that has not begun."""
+    found = {}
+    for task in tasks(rig):
+        assert task.stage is not None
+        found[task.stage.subject] = task.current.bytes_per_second if task.current is not None else None
+    return found
+
+
+def test_a_task_holds_bandwidth_and_its_region_is_told_so(rig: Rig) -> None:
+    job(rig)
+    (grant,) = rig.grants("eu").attempts
+    assert grant.bytes_per_second == USABLE
+    assert paces(rig) == {"corpus@7": USABLE}
+
+
+def test_two_over_one_link_never_hold_more_than_may_be_used(rig: Rig) -> None:
+    other_dataset(rig, "small", 20)
+    job(rig, "llm-a", allowed_regions=["eu"])
+    rig.job("llm-b", dataset={"name": "small", "mount_path": "/data"}, allowed_regions=["eu"])
+    rig.settle()
+    rates = [rate or 0 for rate in paces(rig).values()]
+    assert len(rates) == 2
+    assert sum(rates) <= USABLE
+    assert max(rates) > 0.9 * USABLE, "one after the other, not both at half the speed"
+
+
+def test_bandwidth_is_free_again_once_a_task_is_over(rig: Rig) -> None:
+    other_dataset(rig, "small", 20)
+    job(rig, "llm-a", allowed_regions=["eu"])
+    rig.job("llm-b", dataset={"name": "small", "mount_path": "/data"}, allowed_regions=["eu"])
+    rig.settle()
+    works = [task_work(running(task.current.name)) for task in tasks(rig) if task.current is not None]
+    say(rig, *works)
+    first = max(tasks(rig), key=lambda task: (task.current.bytes_per_second or 0) if task.current is not None else 0)
+    assert first.current is not None
+    say(rig, task_work(succeeded(first.current.name)), *(one for one in works if one.attempt != first.current.name))
+    left = [task.current.bytes_per_second for task in tasks(rig) if task.current is not None]
+    assert left == [USABLE]
+    granted = [grant.bytes_per_second for grant in rig.grants("eu").attempts if grant.team == STAGING_TEAM]
+    assert granted == [USABLE], "and the region is told so"
+
+
+def test_what_is_being_stopped_counts_until_it_has(rig: Rig) -> None:
+    job(rig, "llm-a", allowed_regions=["eu"])
+    rig.remove("llm-a")
+    rig.settle()
+    job(rig, "llm-b", allowed_regions=["eu"])
+    assert sum(rate or 0 for rate in paces(rig).values()) <= USABLE
