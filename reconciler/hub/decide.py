@@ -229,6 +229,7 @@ def snapshot_of(world: World, index: Index, lines: Lines = NO_LINES) -> Snapshot
         full=lines.full,
         copies=lines.copies,
         arriving=lines.arriving,
+        unbrought=lines.unbrought,
     )
 
 

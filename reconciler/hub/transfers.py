@@ -20,7 +20,7 @@ from reconciler.planning.links import LinkKey, crowded_since, full_links, usable
 from reconciler.planning.records import replace_current
 from reconciler.planning.reservations import Transfer, in_turn, reserve
 from reconciler.planning.snapshot import Arriving
-from reconciler.planning.staging import Waiting, copies_of
+from reconciler.planning.staging import Waiting, copies_of, unbrought
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,7 @@ class Lines:
     """Links of which more is held than may be, and since when."""
     copies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     arriving: Mapping[str, Mapping[str, Arriving]] = field(default_factory=dict)
+    unbrought: Mapping[tuple[str, str], Reason] = field(default_factory=dict)
 
 
 NO_LINES = Lines()
@@ -44,10 +45,10 @@ NO_LINES = Lines()
 def lines_of(tasks: Mapping[JobKey, JobRecord], waiting: Mapping[str, Waiting], world: World, now: datetime) -> Lines:
     """What is so of the links. `waiting`: who waits for which task."""
     fleet, thresholds = world.sources.fleet, world.sources.fleet.policy.thresholds
-    copies = copies_of(tasks.values())
+    copies, failed = copies_of(tasks.values()), unbrought(tasks.values(), now)
     moving = list(_moving(tasks.values()))
     if not moving:
-        return Lines(copies=copies)
+        return Lines(copies=copies, unbrought=failed)
     usable = usable_rates(fleet.links, world.measured, thresholds)
     held = _summed((one.link, one.holds) for one in moving)
     crowded = crowded_since(held, usable, _crowded_before(world.ledger.hub.crowded), now)
@@ -64,6 +65,7 @@ def lines_of(tasks: Mapping[JobKey, JobRecord], waiting: Mapping[str, Waiting], 
         full=full,
         crowded=crowded,
         copies=copies,
+        unbrought=failed,
         arriving=_arriving(transfers, {one.record.job_id: one.task for one in moving}, left, now),
     )
 

@@ -212,6 +212,23 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
     return "ready" if there else "waiting"
 
 
+AGAIN = timedelta(minutes=10)
+"""A region that something could not be brought to is not asked for it again before so long."""
+
+
+def unbrought(tasks: Iterable[JobRecord], now: datetime) -> dict[tuple[str, str], Reason]:
+    """(subject, region) of what could not be brought there a short while ago, and why."""
+    found = {}
+    for record in tasks:
+        task, last = record.stage, record.last
+        if task is None or task.kind != "dataset" or record.phase is not Phase.FAILED or last is None or last.ended_at is None:
+            continue
+        if now < last.ended_at + AGAIN:
+            words = record.why.text if record.why is not None else "its worker failed"
+            found[task.subject, task.region] = because(Why.STAGING_FAILED, what=task.subject, region=task.region, message=words)
+    return found
+
+
 def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
     """Subject → region → URI of every copy that is complete."""
     found: dict[str, dict[str, str]] = {}

@@ -122,6 +122,9 @@ def _leg(use: DatasetUse, dataset: Dataset | None, region: Region, snapshot: Sna
         return _Leg(size, there=True, uri=here)
     if size == 0:
         return _Leg(0, there=True, uri=dataset.uri)
+    failed = snapshot.unbrought.get((subject, region.name))
+    if failed is not None:
+        return Refusal(failed, ever=False)
     coming = _arriving(dataset.name, subject, region.name, snapshot)
     return coming if coming is not None else _copied(dataset, subject, size, region.name, snapshot, haste)
 

@@ -345,3 +345,30 @@ def test_what_is_being_stopped_counts_until_it_has(rig: Rig) -> None:
     rig.settle()
     job(rig, "llm-b", allowed_regions=["eu"])
     assert sum(rate or 0 for rate in paces(rig).values()) <= USABLE
+
+
+def fail(rig: Rig, job_id: str) -> None:
+    """All that the task may try ends badly."""
+    while (current := rig.record(job_id, STAGING_TEAM).current) is not None:
+        say(rig, task_work(failed(current.name, log_tail="the bucket does not let us in")))
+
+
+def test_what_could_not_be_brought_is_not_tried_again_at_once(rig: Rig) -> None:
+    job(rig, allowed_regions=["eu"])
+    (task,) = tasks(rig)
+    fail(rig, task.job_id)
+    assert [one.state for one in rig.record().attempts] == [State.STOPPED]
+    assert rig.record().phase is Phase.PENDING
+    assert rig.record().waits["eu"].text.startswith("corpus@7 could not be brought to eu: 4 attempts failed")
+    rig.clock.seconds += 590
+    rig.tell_again("eu")
+    rig.settle()
+    assert rig.granted("eu") == []
+    rig.clock.seconds += 20
+    rig.tell_again("eu")
+    rig.settle()
+    again = rig.record(task.job_id, STAGING_TEAM).current
+    assert again is not None
+    assert again.number == 5
+    done(rig)
+    assert rig.granted("eu") == [rig.attempt().name]
