@@ -63,6 +63,10 @@ class Why(StrEnum):
     REGION_HALTED = "{region} may run nothing at present: {message}"
     NOT_ENOUGH_FREE = "{region}: {free_nodes} of {wanted} nodes are free that hold {per_node} {resource} each"
     FRAGMENTED = "{region} has {free} GPUs free, but the largest block on one node is {largest}; {per_node} are asked for"
+    LINK_FULL = (
+        "transfers have held more of the link from {source} to {target} than they may since {since}: {held_mb} MB/s, of which "
+        "{usable_mb} MB/s may be; none begins on it until that is over"
+    )
     OUTBID = "{region} scores {score}, {winner} scores {winner_score}"
 
     # The job as a whole.
@@ -92,6 +96,10 @@ class Why(StrEnum):
     OVERRIDE_REFUSED = "the placement asks for {region}: {cause}"
     EDITED_AFTER_SUCCESS = "its spec changed after it had succeeded; raise `rerun` to run the new one"
     NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
+    STAGING = "{what} is being brought to {region} first; its GPUs are held when that is there"
+    LINK_BUSY = "it waits for its turn on the link from {source} to {target}"
+    STAGING_FAILED = "{what} could not be brought to {region}: {message}"
+    NOT_WANTED = "no job waits for it any more"
     NOT_YET_RUNNING = "{region} has not started it yet: {message}"
 
     # How an attempt ended.

@@ -6,6 +6,7 @@ Two jobs are of one class when nothing that a filter, an estimate or a term read
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from reconciler.model.attempt import Needs
 from reconciler.model.gpu import satisfies
@@ -15,6 +16,7 @@ from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.region import Region
 from reconciler.planning.capacity import Pool
 from reconciler.planning.filters import Fit, Refusal, lacking, needs_in, permitted, reachable, suited
+from reconciler.planning.haste import haste_of
 from reconciler.planning.impossible import why_never
 from reconciler.planning.kept import addresses
 from reconciler.planning.scoring import Best, Facts, Terms, best_of, fixed_terms, weights_for
@@ -101,8 +103,9 @@ def class_key(job: JobView) -> Hashable:
 class Classifier:
     """Filters regions for jobs and rates those that are left; remembers what jobs of different classes have in common."""
 
-    def __init__(self, snapshot: Snapshot, nodes: Mapping[str, dict[Kind, Pool]]) -> None:
+    def __init__(self, snapshot: Snapshot, nodes: Mapping[str, dict[Kind, Pool]], now: datetime) -> None:
         self._snapshot = snapshot
+        self._now = now
         self._nodes = nodes
         self._models = tuple(sorted({kind.gpu_model for kinds in nodes.values() for kind in kinds if kind.gpu_model is not None}))
         fresh = snapshot.policy.thresholds.report_fresh_seconds
@@ -113,19 +116,25 @@ class Classifier:
         self._moves: dict[Hashable, dict[str, Move | Refusal]] = {}
         self._permitted: dict[Hashable, dict[str, Refusal | None]] = {}
 
+    def key(self, job: JobView) -> Hashable:
+        """What tells its class from others in this snapshot."""
+        image = job.spec.image if job.spec.image in self._snapshot.image_seconds else None
+        return class_key(job), image
+
     def classify(self, job: JobView) -> JobClass:
         """What holds for every job of this one's class."""
         name, weights = weights_for(job.spec, self._snapshot.policy)
         refused: dict[str, Refusal] = {}
         fits: dict[str, tuple[Fit, tuple[Facts, ...]]] = {}
         permitted_in, suited_in, moves_to = self._rules(job), self._shapes(job), self._transfers(job)
+        pulls = self._snapshot.image_seconds.get(job.spec.image, {})
         for region, _ in self._regions:
             suits, move = suited_in[region], moves_to[region]
             noes = [answer for answer in (permitted_in[region], suits, move) if isinstance(answer, Refusal)]
             if noes:  # what holds for ever is what must be mended
                 refused[region] = next((refusal for refusal in noes if refusal.ever), noes[0])
             elif isinstance(suits, tuple) and isinstance(move, Move):
-                fits[region] = (suits[0], tuple(Facts(move, hourly, rdma) for hourly, rdma in suits[1]))
+                fits[region] = (suits[0], tuple(Facts(move, usd, rdma, pulls.get(region, 0.0)) for usd, rdma in suits[1]))
         best = best_of([fact for _, facts in fits.values() for fact in facts], job.run_seconds)
         options = tuple(
             self._option(job, region, fit, [(fact, self._terms(job, fact, best, weights)) for fact in facts])
@@ -170,11 +179,12 @@ class Classifier:
         )
 
     def _transfers(self, job: JobView) -> dict[str, Move | Refusal]:
-        key = (job.spec.dataset, job.kept)
+        haste = haste_of(job, self._now, self._snapshot.policy.thresholds)
+        key = (job.spec.dataset, job.kept, haste if job.spec.dataset is not None else None)
         found = self._moves.get(key)
         if found is None:
             found = self._moves[key] = {
-                name: moving(job.spec, view.region, self._snapshot, self._addresses, job.kept) for name, view in self._regions
+                name: moving(job, view.region, self._snapshot, self._addresses, haste) for name, view in self._regions
             }
         return found
 

@@ -8,6 +8,7 @@ from reconciler.model.attempt import Needs
 from reconciler.model.names import JobKey
 from reconciler.model.placement import CandidateView, Term
 from reconciler.model.reasons import Reason
+from reconciler.planning.ways import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Candidate:
     move_bytes: int | None
     price_usd: float | None
     dataset_uris: tuple[str, ...]
+    sources: tuple[Source | None, ...] = ()
+    """From where each of its datasets is brought; None for one that is there already, or is read where it is."""
 
     def view(self) -> CandidateView:
         """As it is published."""

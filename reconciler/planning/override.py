@@ -20,7 +20,7 @@ def never_in(job: JobView, region: str, snapshot: Snapshot) -> Reason | None:
     for answer in (
         permitted(job, view, snapshot),
         suited(job, view, nodes) if nodes else None,
-        moving(job.spec, view.region, snapshot, addresses(snapshot.datasets), job.kept),
+        moving(job, view.region, snapshot, addresses(snapshot.datasets)),
     ):
         if isinstance(answer, Refusal) and answer.ever:
             return answer.reason

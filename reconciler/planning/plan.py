@@ -16,13 +16,15 @@ from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.planning.ahead import earliest_start
 from reconciler.planning.capacity import Capacity
-from reconciler.planning.classes import Choice, Classifier, JobClass, Option, class_key
+from reconciler.planning.classes import Choice, Classifier, JobClass, Option
 from reconciler.planning.copying import Start, copy_or_wait
 from reconciler.planning.decisions import Candidate, Decision, Impossible, Place, Wait
 from reconciler.planning.filters import lacking
 from reconciler.planning.ordering import Order
 from reconciler.planning.rooms import Rooms
+from reconciler.planning.scoring import Facts
 from reconciler.planning.snapshot import Holding, JobView, Snapshot
+from reconciler.planning.underway import Underway
 
 RUNNERS_UP = 4
 
@@ -57,7 +59,8 @@ class _Pass:
         self._now = now
         found = {name: rooms.of(view) for name, view in snapshot.regions.items()}
         self._free: dict[str, Capacity] = {name: free for name, (free, _) in found.items()}
-        self._classifier = Classifier(snapshot, {name: nodes for name, (_, nodes) in found.items()})
+        self._classifier = Classifier(snapshot, {name: nodes for name, (_, nodes) in found.items()}, now)
+        self._underway = Underway()
         self._taken_from: set[str] = set()
         self._classes: dict[Hashable, JobClass] = {}
         self._small = whole(snapshot.policy.thresholds.small_data)
@@ -78,7 +81,7 @@ class _Pass:
         return Wait(job.key, reason, dict(found.reasons) | self._why_busy(job, found))
 
     def _class_of(self, job: JobView) -> JobClass:
-        key = class_key(job)
+        key = self._classifier.key(job)
         found = self._classes.get(key)
         if found is None:
             found = self._classes[key] = self._classifier.classify(job)
@@ -160,6 +163,7 @@ class _Pass:
         refused = dict(found.reasons) | self._why_busy(job, found) | dict(outwaited or {})
         best, *runners_up = (self._candidate(job, found, item) for item in rated[: RUNNERS_UP + 1])
         self._own(best.region).take(best.needs, job.spec.nodes, rated[0].choice.kinds)
+        self._underway.begin(self._facts(rated[0].choice, best.region).move, best.region)
         held = Holding(str(job.key), job.spec.nodes, best.needs, best.node_model, best.end_at)
         self._given.setdefault(best.region, []).append(held)
         return Place(job.key, best, reason, tuple(runners_up), refused, found.strategy)
@@ -172,8 +176,9 @@ class _Pass:
         return self._free[region]
 
     def _candidate(self, job: JobView, found: JobClass, item: "_Rated") -> Candidate:
-        option, choice, move, on_gpus = item.option, item.choice, item.choice.facts.move, item.option.needs.gpus > 0
-        start = self._now + timedelta(seconds=move.seconds)
+        option, choice, on_gpus = item.option, item.choice, item.option.needs.gpus > 0
+        facts = self._facts(choice, item.region)
+        start = self._now + timedelta(seconds=facts.ready_seconds)
         models = {kind.gpu_model for kind in choice.kinds if kind.gpu_model is not None}
         products = {kind.gpu_product for kind in choice.kinds if kind.gpu_product is not None}
         idle_term = (("idle GPUs", item.idle, found.weights.idle_gpus),) if found.weights.idle_gpus else ()
@@ -187,10 +192,16 @@ class _Pass:
             score=-item.minus_score,
             start_at=start,
             end_at=None if job.run_seconds is None else start + timedelta(seconds=job.run_seconds),
-            move_bytes=move.move_bytes,
-            price_usd=choice.facts.price_usd(job.run_seconds),
-            dataset_uris=move.uris,
+            move_bytes=facts.move.move_bytes,
+            price_usd=facts.price_usd(job.run_seconds),
+            dataset_uris=facts.move.uris,
+            sources=facts.move.sources,
         )
+
+    def _facts(self, choice: Choice, region: str) -> Facts:
+        """What is known of the choice, behind the transfers that this pass has begun."""
+        move = self._underway.behind(choice.facts.move, region)
+        return choice.facts if move is choice.facts.move else replace(choice.facts, move=move)
 
     def _reason(self, job: JobView, found: JobClass, best: "_Rated") -> Reason:
         if job.pin is not None:
@@ -226,17 +237,17 @@ class _Pass:
 
     def _copy_or_wait(self, job: JobView, best: "_Rated", busy: list[Option]) -> Wait | Reason | None:
         """Whether to wait for the first of the busy regions that need less copying, instead of copying to this one."""
-        move = best.choice.facts.move
-        waits = [Start(at, option.region) for option in busy if (at := self._free_at(job, option, move.seconds)) is not None]
+        facts = self._facts(best.choice, best.region)
+        waits = [start for option in busy if (start := self._free_at(job, option, facts.move.seconds)) is not None]
         if not waits:
             return None
-        copying = Start(self._now + timedelta(seconds=move.seconds), best.region)
-        return copy_or_wait(job, min(waits), copying, move, self._snapshot.policy.thresholds)
+        copying = Start(self._now + timedelta(seconds=facts.ready_seconds), best.region, facts.move.price_usd)
+        return copy_or_wait(job, min(waits), copying, facts.move, self._snapshot.policy.thresholds)
 
-    def _free_at(self, job: JobView, option: Option, copy_seconds: float) -> datetime | None:
+    def _free_at(self, job: JobView, option: Option, copy_seconds: float) -> Start | None:
         """When a busy region that needs less time for copying than that could start the job."""
-        move = option.choices[0].facts.move
-        if option.blocked is not None or move.seconds >= copy_seconds:
+        facts = self._facts(option.choices[0], option.region)
+        if option.blocked is not None or facts.move.seconds >= copy_seconds:
             return None
         given = self._given.get(option.region, ())
         key = (option.region, len(given), option.needs, job.spec.nodes, option.kinds)
@@ -245,7 +256,9 @@ class _Pass:
             view = replace(view, holdings=(*view.holdings, *given))
             self._earliest[key] = earliest_start(view, option.needs, job.spec.nodes, option.kinds, self._now)
         free_at = self._earliest[key]
-        return None if free_at is None else max(free_at, self._now + timedelta(seconds=move.seconds))
+        if free_at is None:
+            return None
+        return Start(max(free_at, self._now + timedelta(seconds=facts.ready_seconds)), option.region, facts.move.price_usd)
 
 
 class _Rated(NamedTuple):
