@@ -2,10 +2,10 @@
 
 Decides what a row says; the ledger is the hub's word. JSON (schema_version 1): `main`, `status` (commits), `jobs` (each with
 `job`, `team`, `job_id`, `phase`, `region`, `attempt`, `gpus`, `since`, `why`, `result` (of its newest success, by the ledger: as
-schemas/result.schema.json, or null), and `conditions`: each with `type`, `code`, `text`, `message`, `since`), `staging` (each with
-`job_id`, `task`, `phase`, `attempt`, `progress`, `bytes_per_second`, `why`), `not_taken_in` (paths), `problems`, `troubles` (each
-with `subject`, `code`, `what`, `since`), `standstill` (`what`, `since`; or null), `regions` (those that are not Ready: each with
-`region`, `state`, `since`, `next_at`, `epoch`, `why`), `doubt`.
+schemas/result.schema.json, or null), and `conditions`: each with `type`, `code`, `text`, `message`, `since`), `staging` (each
+with `job_id`, `task`, `phase`, `attempt`, `progress`, `bytes_per_second`, `why`), `not_taken_in` (paths), `problems`, `troubles`
+(each with `subject`, `code`, `what`, `since`), `standstill` (`what`, `since`; or null), `regions` (those that are not Ready: each
+with `region`, `state`, `since`, `next_at`, `epoch`, `why`), `doubt`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -48,16 +48,15 @@ def status_page(
     most: int = 100,
 ) -> bytes:
     """README.md of the status branch: counts, regions that are not Ready, what needs a person, and the jobs that are not over."""
-    tasks = {key: record for key, record in records.items() if record.stage is not None}
-    records = {key: record for key, record in records.items() if record.stage is None}
+    tasks, records = _apart(records)
     counts = Counter(record.phase for record in records.values())
     lines = ["# Status", ""]
     lines += [line for notice in notices for line in (f"> {' '.join(notice.split())}", ">")][:-1]
     lines += ["", "| phase | jobs |", "| --- | --- |"]
     lines += [f"| {phase.value} | {counts[phase]} |" for phase in Phase if counts[phase]]
     lines += _regions(regions)
-    lines += _tasks(tasks.values(), most)
-    asking = needs_a_person([*records.values(), *tasks.values()], most)
+    lines += _tasks(tasks, most)
+    asking = needs_a_person([*records.values(), *tasks], most)
     lines += ["", "## Needs a person", "", *(f"- {_cell(line)}" for line in asking)] if asking else []
     alive = sum(number for phase, number in counts.items() if phase not in FINISHED)
     if alive:
@@ -81,6 +80,12 @@ def status_page(
         lines += [f"- `{_cell(problem)}`" for problem in problems[:most]]
         lines += [f"- … and {len(problems) - most} more; see `rejected.json`"] if len(problems) > most else []
     return ("\n".join(lines) + "\n").encode()
+
+
+def _apart(records: Mapping[JobKey, JobRecord]) -> tuple[list[JobRecord], Mapping[JobKey, JobRecord]]:
+    """Staging tasks, and the jobs of people."""
+    tasks = [record for record in records.values() if record.stage is not None]
+    return tasks, {key: record for key, record in records.items() if record.stage is None} if tasks else records
 
 
 def _regions(regions: Mapping[str, RegionCondition]) -> list[str]:
