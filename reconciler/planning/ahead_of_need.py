@@ -4,9 +4,9 @@ Where a job will probably start is the pass's word (`Wait.expected`): the busy r
 least, so a region that has the data already goes before one to which it would have to be brought for longer than the wait. A wish
 is for one dataset and one region, however many jobs are behind it.
 
-Invariants: within the policy's budget of bytes under way and of US dollars a day; nothing of unknown price; nothing that is there,
-on its way, or brought by a placement of the same pass; nothing to a region without a store of its own. The rules of where data may
-go hold, for a job is expected only where they do.
+Invariants: within the policy's budget of bytes under way and of US dollars a day; nothing of unknown price; nothing that is
+there, on its way, or brought by a placement of the same pass; nothing to a region without a store of its own. The rules of where
+data may go hold, for a job is expected only where they do.
 """
 
 from collections.abc import Iterable, Sequence

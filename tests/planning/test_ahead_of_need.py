@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from reconciler.model.policy import Policy
 from reconciler.model.quantity import whole
 from reconciler.planning.ahead_of_need import Wish, ahead_of_need
-from reconciler.planning.decisions import Place
+from reconciler.planning.decisions import Place, Wait
 from reconciler.planning.plan import plan
 from reconciler.planning.snapshot import Arriving, JobView, Snapshot
 from tests.builders import (
@@ -137,7 +137,10 @@ def test_what_a_placement_brings_is_not_wished_for() -> None:
     decisions = plan(snapshot, NOW)
     (placed,) = [one for one in decisions if isinstance(one, Place)]
     assert placed.chosen.sources[0] is not None
+    waiting = [one for one in decisions if isinstance(one, Wait)]
+    assert [one.expected.region for one in waiting if one.expected is not None and one.expected.sources[0]] == ["us", "us"]
     assert ahead_of_need(decisions, snapshot) == ()
+    assert len(ahead_of_need(waiting, snapshot)) == 1
 
 
 @settings(max_examples=examples(150), deadline=None, derandomize=True)
