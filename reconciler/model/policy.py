@@ -98,6 +98,17 @@ class Thresholds(Model):
     """A link of which more than its share is held for so long is full: no transfer begins on it until it is not."""
 
 
+class AheadOfNeed(Model):
+    """Datasets that are staged before a GPU is free, because several waiting jobs will want them there."""
+
+    jobs: int = Field(default=2, ge=1, le=10_000)
+    """At least so many jobs that wait."""
+    size: Quantity = "1T"
+    """Bytes under way for this at once at most; `0` switches it off."""
+    usd_per_day: Usd = 20.0
+    """What it may cost a day at most. A copy of unknown price is not made ahead of need."""
+
+
 class Policy(Model):
     """How decisions are made."""
 
@@ -111,6 +122,8 @@ class Policy(Model):
     """What a job may ask for."""
     thresholds: Thresholds = Thresholds()
     """Numbers that decide."""
+    ahead_of_need: AheadOfNeed = AheadOfNeed()
+    """What is staged before it is needed."""
     loss: LossTimes = LossTimes()
     """When a region counts as lost, where it does not say so itself."""
 

@@ -32,6 +32,7 @@ class Why(StrEnum):
     REGION_TOO_SMALL = "{region} has {have} nodes that the job fits on when they are empty, it asks for {wanted}"
     DATA_UNREACHABLE = "{dataset} cannot come to {region}: {cause}"
     DATA_MAY_NOT_LEAVE = "{dataset} must stay where the tag {tag} holds; {region} does not carry it"
+    OUTPUT_NOT_COMPLIANT = "its {what} {uri} lies in the store of {store}, which lacks the tag {tag} that the {whose} asks for"
     OVERLAY_NOT_ALLOWED = "{region} does not allow pod_overlay to set {field}"
     VETOED = "a person ruled out {region} for this job"
     PINNED_ELSEWHERE = "a person pinned this job to {pin}"

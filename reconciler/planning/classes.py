@@ -15,6 +15,8 @@ from reconciler.model.policy import Weights
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.region import Region
 from reconciler.planning.capacity import Pool
+from reconciler.planning.compliance import Misplaced, misplaced, refused_for, stores_of
+from reconciler.planning.decisions import Expected
 from reconciler.planning.filters import Fit, Refusal, lacking, needs_in, permitted, reachable, suited
 from reconciler.planning.haste import haste_of
 from reconciler.planning.impossible import why_never
@@ -67,6 +69,8 @@ class JobClass:
     """(region, preference) found without room. Room only shrinks during a pass, so it need not be asked again."""
     full: dict[str, Reason] = field(default_factory=dict)
     """Why each region had no room when that was found."""
+    expected: tuple[Expected | None] | None = None
+    """Where a job of it that waits will probably start, once that was asked."""
 
 
 def class_key(job: JobView) -> Hashable:
@@ -112,6 +116,7 @@ class Classifier:
         self._blocked = {name: reachable(view, fresh) for name, view in snapshot.regions.items()}
         self._regions = sorted(snapshot.regions.items())
         self._addresses = addresses(snapshot.datasets)
+        self._stores = stores_of(snapshot.regions)
         self._suited: dict[Hashable, dict[str, _Shaped | Refusal]] = {}
         self._moves: dict[Hashable, dict[str, Move | Refusal]] = {}
         self._permitted: dict[Hashable, dict[str, Refusal | None]] = {}
@@ -119,7 +124,10 @@ class Classifier:
     def key(self, job: JobView) -> Hashable:
         """What tells its class from others in this snapshot."""
         image = job.spec.image if job.spec.image in self._snapshot.image_seconds else None
-        return class_key(job), image
+        return class_key(job), image, self._misplaced(job)
+
+    def _misplaced(self, job: JobView) -> tuple[Misplaced, ...]:
+        return misplaced(job, self._snapshot, self._addresses, self._stores)
 
     def classify(self, job: JobView) -> JobClass:
         """What holds for every job of this one's class."""
@@ -128,9 +136,11 @@ class Classifier:
         fits: dict[str, tuple[Fit, tuple[Facts, ...]]] = {}
         permitted_in, suited_in, moves_to = self._rules(job), self._shapes(job), self._transfers(job)
         pulls = self._snapshot.image_seconds.get(job.spec.image, {})
+        broken = self._misplaced(job)
         for region, _ in self._regions:
             suits, move = suited_in[region], moves_to[region]
-            noes = [answer for answer in (permitted_in[region], suits, move) if isinstance(answer, Refusal)]
+            answers = (permitted_in[region], refused_for(broken, region), suits, move)
+            noes = [answer for answer in answers if isinstance(answer, Refusal)]
             if noes:  # what holds for ever is what must be mended
                 refused[region] = next((refusal for refusal in noes if refusal.ever), noes[0])
             elif isinstance(suits, tuple) and isinstance(move, Move):

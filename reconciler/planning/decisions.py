@@ -61,12 +61,24 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """Where a job that waits will probably start. Jobs that wait in front of it are not foreseen."""
+
+    region: str
+    start_at: datetime
+    sources: tuple[Source | None, ...]
+    """As of a candidate."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Not now. `refused` says why not, region by region."""
 
     key: JobKey
     reason: Reason
     refused: Mapping[str, Reason]
+    expected: Expected | None = None
+    """Of jobs that read datasets; None where nobody can say, or of other jobs."""
 
 
 @dataclass(frozen=True, slots=True)

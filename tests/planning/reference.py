@@ -101,6 +101,8 @@ def could_run(job: JobView, name: str, snapshot: Snapshot) -> Any:
         or not set(spec.tolerations) <= profile.tolerations.keys()
     ):
         return "never"
+    if writes_where_it_may_not(job, name, tags, snapshot):
+        return "never"
     move = copying(job, name, snapshot)
     if move == "never":
         return "never"
@@ -124,6 +126,22 @@ def could_run(job: JobView, name: str, snapshot: Snapshot) -> Any:
     if (view.facts is not None and job.key.team not in view.facts.namespaces) or move == "later":
         return "later"
     return [{"region": name, "needs": needs, "preference": p, "kinds": group, **move} for p, group in fitting]
+
+
+def writes_where_it_may_not(job: JobView, name: str, tags: set[str], snapshot: Snapshot) -> bool:
+    """Whether its checkpoints would lie in the store of another region, which lacks a tag that holds for the job."""
+    bucket = (job.spec.checkpoint_path or "").split("/checkpoints/")[0]
+    read = [snapshot.datasets[str(use.name)].residency for use in job.spec.datasets if use.name in snapshot.datasets]
+    wanted = tags.union(*read)
+    stores = {
+        other: view.region.object_store.url.split("/reconciler")[0]
+        for other, view in snapshot.regions.items()
+        if view.region.object_store is not None
+    }
+    return any(
+        url == bucket and other != name and not wanted <= set(snapshot.regions[other].region.compliance)
+        for other, url in stores.items()
+    )
 
 
 def _good_card(spec: Any, kind: Kind) -> bool:

@@ -155,6 +155,7 @@ def _region(rng: _Dice, name: str) -> RegionView:
         drain_by=rng.rarely(value="2026-05-01T13:00:00Z", otherwise=None),
         node_pools=rng.choice(((), (pool,))),
         prices={model: rng.choice((0.0, 1.0, 2.0, 3.5)) for model in MODELS if rng.random() < 0.7},
+        object_store=rng.choice((None, {"url": f"s3://store-{name}/reconciler"})),
         compliance=[tag for tag in ("gdpr", "hipaa") if rng.random() < 0.8],
         profile={"rdma": rng.usual(None, rdma), "tolerations": rng.usual({"spot": {"key": "spot"}}, {})},
     )
@@ -202,6 +203,7 @@ def _job(rng: _Dice, index: int, with_data: bool) -> JobView:
         "tolerations": rng.rarely(["spot"], [], 0.15),
         "network": rng.usual(None, None, None, "tcp", "rdma"),
         "strategy": rng.choice((None, None, None, "cost", "soonest", "utilisation")),
+        "checkpoint_path": rng.rarely(f"s3://store-{rng.choice(REGIONS)}/checkpoints/", None),
         "deadline": rng.choice((None, None, None, "2026-05-01T12:30:00Z", "2026-05-02T12:00:00Z")),
     }
     if with_data and rng.random() < 0.6:
