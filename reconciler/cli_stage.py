@@ -1,12 +1,12 @@
 """The verbs of `reconciler stage` that move bulk, and their options."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 
-def dataset(
+def dataset(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="s3://bucket/prefix/ or file:///folder/.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The same; a folder of its own.")],
     rate: Annotated[
@@ -15,6 +15,9 @@ def dataset(
     rate_file: Annotated[
         Path | None, typer.Option("--rate-file", metavar="PATH", help="A file that says the rate, read again while it runs.")
     ] = None,
+    link: Annotated[
+        Literal["source", "target"], typer.Option("--link", help="Which end is across the link: there the rate is kept.")
+    ] = "source",
     marker: Annotated[
         bool | None,
         typer.Option(
@@ -30,7 +33,7 @@ def dataset(
     from reconciler.commands.stage_bulk import How
     from reconciler.commands.stage_bulk import dataset as run
 
-    run(source, target, How(rate, rate_file, marker, by_size=size_check))
+    run(source, target, How(rate, rate_file, link, marker, by_size=size_check))
 
 
 def evict(target: Annotated[str, typer.Argument(metavar="TARGET", help="The folder of a staged copy.")]) -> None:

@@ -210,12 +210,12 @@ class S3Bulk:
         return {**self.named(upload.key), "UploadId": upload.name}
 
     def _sent(self, operation: str, key: str, params: Mapping[str, Any], body: bytes, pace: Pace) -> str:
-        answer = self._wire.put(f"put {self.uri}{key}", operation, {**self.named(key), **params}, body, pace)
+        answer = self._wire.put(operation, {**self.named(key), **params}, body, pace)
         return _bare(answer.get("ETag", ""))
 
     def _pages(self, operation: str, after: str, field: str, **params: Any) -> Iterator[Any]:
         what = f"{operation} {self.uri}"
-        pages = iter(self._reading.get_paginator(operation).paginate(Bucket=self._bucket, **params))
+        pages = iter(self._reading.get_paginator(operation).paginate(**{"Bucket": self._bucket, **params}))
         while True:
             with self._asking(operation, ""):
                 page = next(pages, None)

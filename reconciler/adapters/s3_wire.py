@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 from xml.etree import ElementTree as ET
 
-from reconciler.adapters.s3_answers import CONNECT_SECONDS, asking, redacted
+from reconciler.adapters.s3_answers import CONNECT_SECONDS, redacted
 from reconciler.bulk_port import Pace
 from reconciler.ports import Transient
 
@@ -56,7 +56,7 @@ class _Paced:
 
 
 class Wire:
-    """Connections to one store. Safe to share between threads."""
+    """Connections to one store; raises as boto3 does. Safe to share between threads."""
 
     def __init__(self, client: "S3Client") -> None:
         self._client = client
@@ -72,25 +72,23 @@ class Wire:
 
     @contextmanager
     def get(self, what: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> Iterator[tuple[Answer, Read]]:
-        """An object's headers and how to read on in it. Raises what `asking` makes of the answer."""
+        """An object's headers and how to read on in it. Raises as boto3 does, and Transient while it is read."""
         raw = None
         try:
-            with asking(what):
-                answer = self._send("get_object", params, headers, None)
-                raw = answer.raw
+            answer = self._send("get_object", params, headers, None)
+            raw = answer.raw
             yield answer.headers, lambda limit: _read(what, raw, limit)
         finally:
             if raw is not None:
                 raw.release_conn() if _is_at_its_end(raw) else raw.close()
 
-    def put(self, what: str, operation: str, params: Mapping[str, Any], body: bytes, pace: Pace) -> Answer:
+    def put(self, operation: str, params: Mapping[str, Any], body: bytes, pace: Pace) -> Answer:
         """Send a body; returns the answer's headers."""
         digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
         headers = {"Content-MD5": digest, "Content-Length": str(len(body)), **_sent_with(params)}
-        with asking(what):
-            answer = self._send(operation, params, headers, _Paced(body, pace) if body else None)
-            _ = answer.content  # reads what is left, so that the connection is free again
-            return cast("Answer", answer.headers)
+        answer = self._send(operation, params, headers, _Paced(body, pace) if body else None)
+        _ = answer.content  # reads what is left, so that the connection is free again
+        return cast("Answer", answer.headers)
 
     def _send(self, operation: str, params: Mapping[str, Any], headers: Mapping[str, str], body: _Paced | None) -> Any:
         from botocore.awsrequest import AWSPreparedRequest

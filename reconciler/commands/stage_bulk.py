@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from reconciler.adapters.clock import SystemClock
@@ -27,10 +28,11 @@ SOURCE, TARGET = "SOURCE_", "TARGET_"
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """The options: bytes a second, the file that says them, a marker or not or as it fits, sizes alone."""
+    """The options: bytes a second, the file that says them, where they are kept, a marker or not or as it fits, sizes alone."""
 
     rate: float | None = None
     rate_file: Path | None = None
+    link: Literal["source", "target"] = "source"
     marker: bool | None = None
     by_size: bool = False
 
@@ -39,7 +41,8 @@ def dataset(source: str, target: str, how: How) -> None:
     """Copy a dataset. Raises Refused and Transient."""
     clock = SystemClock()
     is_volume = _is_volume(target)
-    options = Options(marker=not is_volume if how.marker is None else how.marker, by_size=how.by_size)
+    marker = not is_volume if how.marker is None else how.marker
+    options = Options(marker=marker, link=how.link, by_size=how.by_size)
     rate = RateFile(how.rate_file, how.rate, clock.monotonic)
     with _opened(source, SOURCE) as one, _opened(target, TARGET, inside=is_volume) as other:
         staged = transfer(one, other, options, rate, clock, lambda progress: screen.say(progress_line(progress)))

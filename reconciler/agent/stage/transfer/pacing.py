@@ -1,10 +1,10 @@
 """A rate that all threads of a transfer keep together, and that may change while it runs.
 
 Decides how much may go over the link now; which rate, is for the hub. Tokens come as time goes by; who takes some may leave a
-debt of one block, which the next one waits for. So over any span of time no more than rate × span, a tenth of a second's worth
-and one block goes out.
+debt of one block, which the next one waits for. So over any span of time no more than rate × span, a twentieth of a second's
+worth and one block goes out.
 
-The rate is what the link carries, and the link carries headers too: of every rate a twentieth is left for those of Ethernet, IP
+The rate is what the link carries, and the link carries headers too: of every rate a share is left for those of Ethernet, IP
 and TCP, and each request counts some bytes more than its body.
 """
 
@@ -15,9 +15,9 @@ from typing import Final
 
 from reconciler.ports import Refused
 
-BODY_SHARE: Final = 0.95
+BODY_SHARE: Final = 0.94
 REQUEST_BYTES: Final = 768
-_BURST_SECONDS: Final = 0.1
+_BURST_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 0.25
 _BLOCK_BYTES: Final = (4 * 1024, 64 * 1024)
 _FREE_BLOCK_BYTES: Final = 1024 * 1024
@@ -31,7 +31,7 @@ RateNow = Callable[[], float | None]
 
 
 class Pacer:
-    """One direction of a link. Safe to share between threads; they take turns in the order in which they came."""
+    """One end of a copy. Safe to share between threads; they take turns in the order in which they came."""
 
     def __init__(self, rate: RateNow, monotonic: Callable[[], float], wait: Callable[[float], None]) -> None:
         self._rate, self._monotonic, self._wait = rate, monotonic, wait

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from reconciler.agent.stage.transfer.flight import Flight
 from reconciler.agent.stage.transfer.pacing import REQUEST_BYTES, Pacer, RateNow
@@ -33,6 +33,8 @@ class Options:
     """So long it asks again where nothing gets through."""
     marker: bool = True
     """Whether the target is a copy of ours alone: with a marker beside it, and nothing else in it."""
+    link: Literal["source", "target"] = "source"
+    """Which end is across the link: there the rate is kept."""
     by_size: bool = False
     """Whether an object of the right size is believed, for stores whose ETags are not of the bytes."""
 
@@ -79,7 +81,7 @@ def in_flight_limit(options: Options, rate: float | None, *, copies: bool) -> in
 
 def ahead_bytes(options: Options, rate: float | None) -> int | None:
     """How much each connection may receive ahead of what is read: together a quarter of a second's worth."""
-    if not rate:
+    if not rate or options.link != "source":
         return None
     least, most = _AHEAD_BYTES
     connections = min(options.threads, -(-in_flight_limit(options, rate, copies=False) // options.part_bytes))
@@ -87,10 +89,16 @@ def ahead_bytes(options: Options, rate: float | None) -> int | None:
     return each if each <= most else None
 
 
+def _no_limit() -> None:
+    """The rate of the end that is near."""
+
+
 def work_of(ends: tuple[BulkSource, BulkTarget], options: Options, rate: RateNow, clock: Clock, *, copies: bool) -> Work:
     """The beginnings of a round; its flight must be closed."""
     flight = Flight(options.threads, lambda: in_flight_limit(options, rate(), copies=copies))
-    reading, sending = (Pacer(rate, clock.monotonic, flight.wait) for _ in range(2))
+    reading, sending = (
+        Pacer(rate if options.link == end else _no_limit, clock.monotonic, flight.wait) for end in ("source", "target")
+    )
     patience = Patience(clock.monotonic, flight.wait, options.patience_seconds)
     return Work(ends[0], ends[1], options, copies, flight, patience, reading, sending, Tally(clock.monotonic), {})
 
