@@ -33,7 +33,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S3Server
 def wires() -> Iterator[Wires]:
     made = Wires()
     made.start()
-    yield made
+    return made
 
 
 @pytest.mark.parametrize("end", END.values(), ids=END.keys())
