@@ -11,6 +11,8 @@ from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+__all__ = ["changed"]
+
 if TYPE_CHECKING:
     from dataclasses import replace as changed  # a type checker then knows the parts
 else:

@@ -87,7 +87,7 @@ def _acted_upon(site: Site, memory: Memory, look: Look, record: Record, stored: 
 
 
 def _decided(site: Site, look: Look, record: Record, grants: Grants | None, right: Right) -> Decision:
-    """What is to be done. That does not hang on when the lease was renewed, which is new in every record and is left out of it."""
+    """What is to be done. That hangs on no renewal, so the newest, which is in every record, makes no new question."""
     attempts, bare = _gathered(site, look, record, grants), changed(record, renewal=None)
     decision = site.kept.decided.of("now", decide, attempts, bare, grants, right, look.sync)
     return changed(decision, record=changed(decision.record, renewal=record.renewal))

@@ -79,7 +79,7 @@ class GitEyes:
     _seen: tuple[tuple[Mapping[str, str], str | None], GitSeen] | None = None
 
     def look(self, heads: Mapping[str, str], noted: str | None = None) -> GitSeen:
-        """Everything at these heads; the very answer of the last time for the same ones, as what stands at a commit never changes.
+        """Everything at these heads. For the same ones it is the same answer, as what stands at a commit never changes.
 
         `noted`: the commit of the ledger that was believed before, which it contains.
 
