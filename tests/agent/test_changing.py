@@ -20,7 +20,7 @@ VALUES: dict[str, Memory | Record | Decision] = {
 def test_each_part_changes_and_no_other(name: str) -> None:
     value, new = VALUES[name], object()
     for field in fields(value):
-        assert changed(value, **{field.name: new}) == replace(value, **{field.name: new})
+        assert changed(value, **{field.name: new}) == replace(value, **{field.name: new})  # type: ignore[arg-type]
     assert changed(value) == value
     assert changed(value) is not value
 
