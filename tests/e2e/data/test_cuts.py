@@ -30,7 +30,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S3Server
 
 
 @pytest.fixture(scope="module")
-def wires() -> Iterator[Wires]:
+def wires() -> Wires:
     made = Wires()
     made.start()
     return made
