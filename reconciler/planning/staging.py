@@ -132,7 +132,7 @@ class Waiting:
 
 
 def waited_for(records: Mapping[JobKey, JobRecord]) -> dict[str, Waiting]:
-    """Job id of a task → who waits for it: attempts that were placed, and of a task ahead of need its jobs that have no place yet.
+    """Job id of a task → who waits for it: attempts that were placed; of a task ahead of need its jobs that have no place yet.
 
     `records`: at least the tasks, and the jobs whose attempt has not been granted.
     """
