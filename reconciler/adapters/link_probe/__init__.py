@@ -14,12 +14,13 @@ from reconciler.adapters.link_probe.buckets import Bucket, opened
 from reconciler.adapters.link_probe.connection import received, sent
 from reconciler.adapters.link_probe.pace import BLOCK
 from reconciler.model.region import StoreAddress
-from reconciler.ports import Refused
+from reconciler.ports import Refused, Transient
 from reconciler.probe_port import Transferred
 
 FOLDER = ".gpu-reconciler/probe"
 """Below a region's store: `read`, which others read, and while it is written `from-<region>`."""
 READ = f"{FOLDER}/read"
+_KEEP_SECONDS = 120.0
 
 
 class Links:
@@ -36,8 +37,12 @@ class Links:
         """See to it that `size` bytes stand in that store for others to read. Raises Transient or Refused."""
         if (place := _folder(address)) is not None:
             folder.keep(place / READ, self._block, size)
-        else:
-            self._bucket(region, address).keep(READ, self._block, size)
+            return
+        bucket = self._bucket(region, address)
+        if bucket.size_of(READ) != size:
+            found = sent(bucket.asking(READ, "put_object"), self._block, size, _KEEP_SECONDS, self._monotonic)
+            if found.moved_bytes < size:
+                raise Transient(f"{READ} could not be written to the store of {region} in {_KEEP_SECONDS:.0f} s")
 
     def read(self, region: str, address: StoreAddress, size: int, most_seconds: float) -> Transferred:
         """Bring `size` bytes from there. Raises Transient or Refused."""

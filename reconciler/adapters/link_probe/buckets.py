@@ -5,7 +5,6 @@ where they are not set, those that boto3 finds for everything. They need to read
 delete `.gpu-reconciler/probe/from-<their region>`.
 """
 
-import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,18 +46,16 @@ class Bucket:
             url = self.client.generate_presigned_url(method, Params=place, ExpiresIn=_SIGNED_SECONDS)
         return Request(what, url, self.authorities)
 
-    def keep(self, key: str, block: bytes, size: int) -> None:
-        """See to it that an object of `size` bytes is there. Raises Refused or Transient."""
+    def size_of(self, key: str) -> int | None:
+        """Bytes of an object; None where there is none. Raises Refused or Transient."""
         full = self.prefix + key
-        with _as_ports(f"put s3://{self.name}/{full}"):
+        with _as_ports(f"head s3://{self.name}/{full}"):
             try:
-                if self.client.head_object(Bucket=self.name, Key=full)["ContentLength"] == size:
-                    return
+                return self.client.head_object(Bucket=self.name, Key=full)["ContentLength"]
             except self.client.exceptions.ClientError as error:
                 if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") != 404:
                     raise
-            body = block * (size // len(block)) + block[: size % len(block)]
-            self.client.put_object(Bucket=self.name, Key=full, Body=io.BytesIO(body))
+                return None
 
     def remove(self, key: str) -> None:
         """Remove one of ours. Raises Refused or Transient."""

@@ -1,6 +1,6 @@
 """How quick a transfer is, by how much of it had moved when.
 
-The rate that counts is that of the second half of the bytes: TCP has found it by then.
+The rate that counts is that of the second half of the bytes: TCP has found it by then. Of a short transfer it is that of all.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +14,8 @@ BLOCK: Final = 256 * 1024
 """Bytes that are asked for, or given away, at once."""
 LEAST_BYTES: Final = 64 * 1024
 """What must have moved to tell a rate, where a transfer did not come to its end in time."""
+LEAST_SECONDS: Final = 0.1
+"""What the second half must have taken to be told apart; what waits in buffers comes quicker than any link."""
 
 
 @dataclass(slots=True)
@@ -44,8 +46,8 @@ class Pace:
         if self.moved < min(self.size, LEAST_BYTES):
             raise Transient(f"only {self.moved} of {self.size} bytes have moved in {ended - self.began:.0f} s")
         whole = later = self.moved / max(ended - self.began, 1e-6)
-        if self._half is not None and self._half[1] < self.moved:
-            later = (self.moved - self._half[1]) / max(ended - self._half[0], 1e-6)
+        if self._half is not None and ended - self._half[0] >= LEAST_SECONDS:
+            later = (self.moved - self._half[1]) / (ended - self._half[0])
         return Transferred(self.moved, ended - self.began, max(whole, later) if buffered else later, tcp)
 
 
