@@ -57,7 +57,8 @@ class Links:
             return folder.write(place / self._written, self._block, size, most_seconds, self._monotonic)
         bucket = self._bucket(region, address)
         found = sent(bucket.asking(self._written, "put_object"), self._block, size, most_seconds, self._monotonic)
-        bucket.remove(self._written)
+        if found.moved_bytes == size:  # else the store has made no object of it
+            bucket.remove(self._written)
         return found
 
     def _bucket(self, region: str, address: StoreAddress) -> Bucket:

@@ -81,7 +81,7 @@ def opened(region: str, address: StoreAddress, environment: Mapping[str, str]) -
         config = Config(
             signature_version="s3v4",
             connect_timeout=OPERATION_SECONDS,
-            read_timeout=4 * OPERATION_SECONDS,
+            read_timeout=OPERATION_SECONDS,
             retries={"mode": "standard", "total_max_attempts": 1},
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",

@@ -12,8 +12,8 @@ from reconciler.probe_port import TcpFacts, Transferred
 
 BLOCK: Final = 256 * 1024
 """Bytes that are asked for, or given away, at once."""
-LEAST_BYTES: Final = 64 * 1024
-"""What must have moved to tell a rate, where a transfer did not come to its end in time."""
+LEAST_BYTES: Final = 256 * 1024
+"""What must have moved to tell a rate, where a transfer did not come to its end in time: more than buffers take on their own."""
 LEAST_SECONDS: Final = 0.1
 """What the second half must have taken to be told apart; what waits in buffers comes quicker than any link."""
 

@@ -10,7 +10,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
-from types import MappingProxyType
 from typing import Final
 
 from reconciler.agent.probing.schedule import Course, Rules, Try, after, after_failure, begun, due_at, told
@@ -24,7 +23,6 @@ TABLE_SECONDS: Final = 15.0
 """Between looks at the table of links."""
 KEEP_SECONDS: Final = 600.0
 """Between tries to put there what others read, where that failed."""
-_NONE: Final[Mapping[tuple[str, str], Course]] = MappingProxyType({})
 AT_ONCE: Final = float("-inf")
 
 
@@ -37,7 +35,7 @@ class Measuring:
     looked_at: float = AT_ONCE
     lines: Mapping[Way, LinkLine] = field(default_factory=dict)
     """The links of this region that can be measured."""
-    courses: Mapping[Way, Course] = _NONE
+    courses: Mapping[Way, Course] = field(default_factory=dict)
     kept_at: float = AT_ONCE
     """When it was last tried to put into the region's own store what others read; infinite when it is there."""
     unread: str = ""
@@ -89,7 +87,7 @@ class Prober:
         if way is None or due > now:
             return max(min(due, self._known.looked_at + TABLE_SECONDS) - now, 0.0)
         courses = {**self._known.courses, way: self._tried(self._known.lines[way], self._known.courses[way])}
-        self._known = replace(self._known, courses=MappingProxyType(courses))
+        self._known = replace(self._known, courses=courses)
         return 0.0
 
     def _tried(self, line: LinkLine, course: Course) -> Course:
@@ -131,7 +129,7 @@ class Prober:
             for way, line in lines.items()
         }
         kept_at = AT_ONCE if self._region in moved else known.kept_at
-        return replace(known, table=table, etag=etag, lines=lines, courses=MappingProxyType(courses), kept_at=kept_at)
+        return replace(known, table=table, etag=etag, lines=lines, courses=courses, kept_at=kept_at)
 
     def _with_own_object(self, known: Measuring) -> Measuring:
         """With what others read put into this region's store, once, where a link leads away from here."""
