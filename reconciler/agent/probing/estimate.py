@@ -1,8 +1,9 @@
 """What a link does, from the transfers that were made over it: a median that forgets, and that follows a change at once.
 
-Decides which samples count, and how much: a newer one more than an older, a long one more than a short, for TCP needs time to
-find its rate. When the newest two agree that the link is much slower than all before them, the link has changed, and what was
-before is forgotten; a rise must be seen three times. One sample alone moves the median little, whatever it says.
+Decides which samples count, and how much: a newer one more than an older, a large one more than a small, for TCP needs time to
+find its rate; how long one took is no measure, or the slow ones would count most. When the newest two agree that the link is much
+slower than all before them, the link has changed, and what was before is forgotten; a rise must be seen three times. One sample
+alone moves the median little, whatever it says.
 
 Invariant: an estimate is never 0 and never made up; without a sample there is none.
 """
@@ -17,8 +18,6 @@ HALF_LIFE_SECONDS: Final = 1800.0
 OLDEST_SECONDS: Final = 6 * 3600.0
 """A sample this old counts no more."""
 MOST_SAMPLES: Final = 32
-LONG_SECONDS: Final = 1.0
-"""A transfer that lasted so long counts in full; a shorter one in proportion."""
 FALLEN: Final = 0.7
 """Below this part of what was believed a link is much slower, above its inverse much quicker: a third of the rate is, and what is
 left beside a transfer of the same rate. The usual scatter of one connection is not."""
@@ -31,7 +30,7 @@ class Sample:
     """One transfer over a link. `at`: when it ended, by the monotonic clock."""
 
     bytes_per_second: float
-    seconds: float
+    moved_bytes: int
     at: float
 
 
@@ -50,8 +49,7 @@ def estimate(samples: Sequence[Sample], now: float) -> float | None:
 
 
 def _weight(sample: Sample, now: float) -> float:
-    fresh = math.pow(0.5, max(now - sample.at, 0.0) / HALF_LIFE_SECONDS)
-    return min(max(sample.seconds, 1e-3) / LONG_SECONDS, 1.0) * fresh
+    return sample.moved_bytes * math.pow(0.5, max(now - sample.at, 0.0) / HALF_LIFE_SECONDS)
 
 
 def with_sample(samples: Sequence[Sample], newest: Sample) -> tuple[Sample, ...]:

@@ -130,7 +130,7 @@ def after(course: Course, found: Transferred, tried: Try, rules: Rules, chance: 
         paid_at=tried.began,
         draw=chance.random(),
         step=_next_step(course.step, found, rules),
-        samples=with_sample(course.samples, Sample(rate, found.seconds, tried.ended)),
+        samples=with_sample(course.samples, Sample(rate, found.moved_bytes, tried.ended)),
         newest=found,
         failures=0,
         problem="",

@@ -10,11 +10,11 @@ HOUR = 3600.0
 EVERY = 60.0
 
 
-def made(*rates: float, seconds: float = 1.0, every: float = EVERY) -> tuple[Sample, ...]:
+def made(*rates: float, size: int = 8_000_000, every: float = EVERY) -> tuple[Sample, ...]:
     """What is kept of transfers that reached these rates, one after the other."""
     samples: tuple[Sample, ...] = ()
     for index, rate in enumerate(rates):
-        samples = with_sample(samples, Sample(rate, seconds, index * every))
+        samples = with_sample(samples, Sample(rate, size, index * every))
     return samples
 
 
@@ -63,9 +63,9 @@ def test_the_newer_counts_more() -> None:
     assert estimate((*old, *(Sample(12, 1, 10.0 + at) for at in range(3))), 20.0) == 10
 
 
-def test_the_longer_counts_more_for_tcp_needs_time_to_find_its_rate() -> None:
-    short = [Sample(4, 0.05, at) for at in range(6)]
-    assert estimate([*short, Sample(10, 1.0, 6)], 6) == 10
+def test_the_larger_counts_more_for_tcp_needs_time_to_find_its_rate() -> None:
+    small = [Sample(4, 1_000_000, at) for at in range(6)]
+    assert estimate([*small, Sample(10, 8_000_000, 6)], 6) == 10
 
 
 def test_what_is_too_old_is_not_believed_any_more() -> None:

@@ -25,7 +25,7 @@ from tests.agent.stores import FailingStore
 
 KIB = 1024
 RULES = Rules(sizes=(128 * KIB, 512 * KIB), quick_seconds=0.02, quick_round_trips=0, rest_seconds=1.0)
-RATE = 3e6
+RATE = 1e6
 Way = tuple[str, str]
 WAYS: tuple[Way, Way] = (("eu", "us"), ("us", "eu"))
 
@@ -85,7 +85,7 @@ def test_a_way_that_falls_to_a_third_shows_within_two_probes_though_it_connects_
     before = rig.probes(5)
     for way in WAYS:
         assert before[way].problem == ""
-        assert 0.3 * RATE < (before[way].bytes_per_second or 0) < 1.3 * RATE
+        assert 0.4 * RATE < (before[way].bytes_per_second or 0) < 2 * RATE
     rig.way.bytes_per_second = RATE / 3
     after = rig.probes(2)
     for way in WAYS:
