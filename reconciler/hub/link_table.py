@@ -1,8 +1,8 @@
-"""What the hub says of the links in the object store: to the agents which there are, and to people what they were measured to do.
+"""What the hub says of the links in the object store: to the agents which there are, to people what they were measured to do.
 
-`hub/links.json` has the declared links, what transfers have reserved of them, and where each region's store answers: an agent reads
-no Git. `hub/measured.json` has one line for each link that was measured of late, with when; it is for people (`reconciler status`),
-and nothing is decided by it. Both are copies of what the hub knows, written when they say something else than before.
+`hub/links.json` has the declared links, what transfers have reserved of them, and where each region's store answers: an agent
+reads no Git. `hub/measured.json` has one line for each link that was measured of late, with when; it is for people (`reconciler
+status`), and nothing is decided by it. Both are copies of what the hub knows, written when they say something else than before.
 
 Invariant: where there is neither a link nor a store, nothing is read or written.
 """

@@ -89,6 +89,7 @@ def test_json_says_the_same_in_a_stable_form(command: Command, world: HubWorld) 
         "troubles",
         "standstill",
         "regions",
+        "links",
         "doubt",
     }
     by_job = {each["job"]: each for each in said["jobs"]}
