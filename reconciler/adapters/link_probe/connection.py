@@ -6,6 +6,7 @@ timer ends the connection when the transfer's time is over; what has moved by th
 """
 
 import http.client
+import re
 import select
 import socket
 import ssl
@@ -25,14 +26,14 @@ OPERATION_SECONDS: Final = 5.0
 """Without a byte for so long, a connection is taken for broken."""
 _OFTEN_SECONDS: Final = 0.02
 """Between looks at how much was acknowledged."""
-_MOST_WORDS: Final = 2000
-_AGAIN: Final = frozenset({404, 408, 425, 429, 500, 502, 503, 504})
+_MOST_WORDS: Final = 1000
+_AGAIN: Final = frozenset({408, 425, 429})
 _TODO: Final = {
     301: "say in the region's file in which `location` its store is",
     307: "say in the region's file in which `location` its store is",
     403: "let the agent's credentials read and write `.gpu-reconciler/probe/` there",
-    404: "the agent of that region puts the object there, unless it runs with --no-probe",
 }
+_ABSENT: Final = "the agent of that region puts it there, unless it runs with --no-probe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +149,17 @@ def _target(request: Request) -> tuple[str, str]:
 
 
 def _check(request: Request, answer: http.client.HTTPResponse) -> None:
+    """Raises Transient or Refused for an answer that is none of the bytes."""
     if answer.status in (200, 206):
         return
-    words = " ".join(answer.read(_MOST_WORDS).decode(errors="replace").split())
-    text = f"{request.what}: HTTP {answer.status} {answer.reason}: {words}"
-    if answer.status in _AGAIN:
-        todo = _TODO.get(answer.status)
-        raise Transient(f"{text[:400]}; {todo}" if todo else text)
-    raise Refused(f"{text[:400]}; {_TODO.get(answer.status, 'correct the address or the settings of the store')}")
+    body = answer.read(_MOST_WORDS).decode(errors="replace")
+    code, message = (found[1] if (found := re.search(f"<{name}>([^<]*)<", body)) else "" for name in ("Code", "Message"))
+    text = " ".join(f"{request.what}: HTTP {answer.status} {code or answer.reason} {message}".split())[:_MOST_WORDS]
+    if code == "NoSuchKey":
+        raise Transient(f"{text}; {_ABSENT}")
+    if answer.status in _AGAIN or answer.status >= 500:
+        raise Transient(text)
+    raise Refused(f"{text}; {_TODO.get(answer.status, 'correct the address of the store, or the credentials for it')}")
 
 
 @contextmanager
