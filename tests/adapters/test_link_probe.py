@@ -3,6 +3,7 @@
 import socket
 import ssl
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from reconciler.ports import Refused, Transient
 from tests.adapters import s3_server
 from tests.adapters.s3_server import App, answering, losing_answers, s3_error, serving
 from tests.adapters.throttle import Throttle, throttled
+from tests.waiting import until
 
 KIB, MIB = 1024, 1024**2
 SIZE = 512 * KIB
@@ -227,6 +229,24 @@ def test_a_connection_that_breaks_is_no_slow_link(app: App, bucket: StoreAddress
         links().write("us", bucket.model_copy(update={"endpoint": url}), SIZE, LONG)
 
 
+def test_a_store_that_says_no_before_it_has_all_is_heard(bucket: StoreAddress) -> None:
+    """It closes the door on the rest; why stands in its answer."""
+
+    def door() -> None:
+        near, _ = listening.accept()
+        near.recv(4096)
+        near.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        near.shutdown(socket.SHUT_WR)
+        until(lambda: not near.recv(65536))
+        near.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=door, daemon=True).start()
+        there = bucket.model_copy(update={"endpoint": f"http://127.0.0.1:{listening.getsockname()[1]}"})
+        with pytest.raises(Refused, match="HTTP 403"):
+            links().write("us", there, 8 * MIB, LONG)
+
+
 def test_a_folder_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".gpu-reconciler").write_text("a file in the way")
     for ask in (links().write, links().read):
@@ -251,6 +271,10 @@ def test_by_tls_only_to_whom_the_authorities_vouch_for(app: App, bucket: StoreAd
         with pytest.raises(Refused, match="AWS_CA_BUNDLE"):
             links().read("us", behind, SIZE, LONG)
         trusting = links({"AWS_CA_BUNDLE": str(certificate)})
-        found = trusting.read("us", behind, SIZE, LONG)
-        assert found.moved_bytes == SIZE
-        assert found.tcp is not None
+        with throttled(url) as way:
+            way.bytes_per_second = 1e6
+            for move in (trusting.read, trusting.write):
+                found = move("us", by(way, bucket), SIZE, LONG)
+                assert found.moved_bytes == SIZE
+                assert 0.2e6 < found.bytes_per_second < 2e6
+                assert found.tcp is not None

@@ -34,7 +34,8 @@ def address(endpoint: str) -> StoreAddress:
 
 
 def left(server: S3Server) -> list[Path]:
-    return sorted(path.relative_to(server.folder / NAME) for path in (server.folder / NAME).rglob("*") if path.is_file())
+    """The objects; what the server keeps for itself is beside them."""
+    return sorted(path.relative_to(server.folder / NAME) for path in (server.folder / NAME / "data").rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("size", [MIB, 8 * MIB, 64 * MIB])

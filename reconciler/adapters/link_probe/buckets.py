@@ -76,6 +76,7 @@ def opened(region: str, address: StoreAddress, environment: Mapping[str, str]) -
         raise Refused(f"{variable(region, _KEY)} and {variable(region, _SECRET)} go together; set both, or neither")
     parts = urlsplit(address.url)
     prefix = unquote(parts.path).strip("/")
+    authorities = environment.get("AWS_CA_BUNDLE") or str(get_cert_path(verify=True))
     with _as_ports(f"open {address.url}"):
         session = Session(said(_KEY), said(_SECRET), said(_TOKEN))
         config = Config(
@@ -90,16 +91,17 @@ def opened(region: str, address: StoreAddress, environment: Mapping[str, str]) -
             "s3",
             endpoint_url=said("AWS_ENDPOINT_URL_S3") or address.endpoint,
             region_name=said("AWS_REGION") or address.location,
+            verify=authorities,
             config=config,
         )
-    authorities = environment.get("AWS_CA_BUNDLE") or get_cert_path(verify=True)
-    return Bucket(parts.netloc, f"{prefix}/" if prefix else "", client, str(authorities))
+    return Bucket(parts.netloc, f"{prefix}/" if prefix else "", client, authorities)
 
 
 @contextmanager
 def _as_ports(what: str) -> Iterator[None]:
     """Errors of boto3 come out as those of ports.py, without what a message could hold of a secret."""
-    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, SSLError
+    from botocore.exceptions import ConnectionError as NoConnection
 
     try:
         yield
@@ -109,7 +111,9 @@ def _as_ports(what: str) -> Iterator[None]:
         if status >= 500 or status in (408, 425, 429):
             raise Transient(text) from None
         raise Refused(f"{text}; let the agent's credentials read and write `.gpu-reconciler/probe/` there") from None
-    except HTTPClientError as error:
+    except SSLError as error:
+        raise Refused(f"{what}: {error}; name the authority that signed the store's certificate in AWS_CA_BUNDLE") from None
+    except (HTTPClientError, NoConnection) as error:
         raise Transient(f"{what}: {type(error).__name__}") from None
     except (BotoCoreError, ValueError) as error:
         raise Refused(f"{what}: {error}; correct the address of the store, or the credentials for it") from None

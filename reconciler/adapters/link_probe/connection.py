@@ -60,6 +60,15 @@ class _Wire:
         """Whether its time is over."""
         return self._over.is_set()
 
+    def rests(self, seconds: float) -> bool:
+        """Wait a little; True where its time is over."""
+        return self._over.wait(seconds)
+
+    def give_time(self, seconds: float) -> None:
+        """For an answer that comes when the store has put away what it was given. The timer counts all the same."""
+        if self.http.sock is not None:
+            self.http.sock.settimeout(seconds)
+
     def end(self) -> None:
         """For the timer: whoever waits for the socket is woken."""
         self._over.set()
@@ -108,22 +117,39 @@ def sent(request: Request, block: bytes, size: int, most_seconds: float, monoton
         for name, value in (("Host", host), ("Content-Length", str(size))):
             wire.http.putheader(name, value)
         wire.http.endheaders()
-        before = tcp.acknowledged(wire.sock)
         pace = Pace(size, monotonic)
         try:
-            for some in blocks(block, size):
-                wire.http.send(some)
-                _note(pace, wire, before)
-            _await(pace, wire, before, monotonic)
+            _give(pace, wire, block)
         except OSError:
-            if not wire.is_over and not select.select([wire.sock], [], [], 0)[0]:
+            # A store that takes nothing more may have said why.
+            if not wire.is_over and not _has_answer(wire):
                 raise
-        if wire.is_over:
-            return pace.told(wire.facts(), buffered=True)
-        with wire.http.getresponse() as answer:
-            _check(request, answer)
-        pace.note(size)
+        wire.give_time(most_seconds)
+        try:
+            with wire.http.getresponse() as answer:
+                _check(request, answer)
+                pace.note(size)
+        except (OSError, http.client.HTTPException):
+            if not wire.is_over:
+                raise
         return pace.told(wire.facts(), buffered=True)
+
+
+def _give(pace: Pace, wire: _Wire, block: bytes) -> None:
+    """Send all, and see it arrive. Raises TimeoutError where nothing moves any more."""
+    before = tcp.acknowledged(wire.sock)
+    for some in blocks(block, pace.size):
+        wire.http.send(some)
+        _note(pace, wire, before)
+    if before is None:
+        return
+    moved_at, moved = pace.monotonic(), pace.moved
+    while pace.moved < pace.size and not wire.rests(_OFTEN_SECONDS):
+        _note(pace, wire, before)
+        if pace.moved > moved:
+            moved_at, moved = pace.monotonic(), pace.moved
+        elif pace.monotonic() - moved_at > OPERATION_SECONDS:
+            raise TimeoutError(f"nothing has arrived for {OPERATION_SECONDS:.0f} s")
 
 
 def _note(pace: Pace, wire: _Wire, before: int | None) -> None:
@@ -132,15 +158,8 @@ def _note(pace: Pace, wire: _Wire, before: int | None) -> None:
         pace.note(min(after - before, pace.size))
 
 
-def _await(pace: Pace, wire: _Wire, before: int | None, monotonic: Callable[[], float]) -> None:
-    """Until the answer begins to come, or time is over. Raises TimeoutError where nothing moves any more."""
-    moved_at, moved = monotonic(), pace.moved
-    while not wire.is_over and not select.select([wire.sock], [], [], _OFTEN_SECONDS)[0]:
-        _note(pace, wire, before)
-        if pace.moved > moved:
-            moved_at, moved = monotonic(), pace.moved
-        elif monotonic() - moved_at > OPERATION_SECONDS:
-            raise TimeoutError(f"no answer for {OPERATION_SECONDS:.0f} s")
+def _has_answer(wire: _Wire) -> bool:
+    return bool(select.select([wire.sock], [], [], 0)[0])
 
 
 def _target(request: Request) -> tuple[str, str]:
