@@ -10,9 +10,10 @@ from reconciler.hub.ledger import Trouble
 from reconciler.hub.link_table import LinkTables
 from reconciler.hub.regions import Reports
 from reconciler.hub.result_pointer import ResultPointers
+from reconciler.hub.staging import tasks_in
+from reconciler.hub.transfers import held_of
 from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord
-from reconciler.planning.measured import Way
 from reconciler.ports import Clock, ObjectStore
 
 
@@ -28,12 +29,7 @@ class Afterwards:
         self._results.forget()
         self._links.forget()
 
-    def follow(
-        self, records: Mapping[JobKey, JobRecord], fleet: Fleet, held: Mapping[Way, int], reports: Reports
-    ) -> tuple[Trouble, ...]:
-        """Write what follows from the published ledger and the newest reports; what could not be written.
-
-        `held`: bytes a second that transfers under way have reserved of each link.
-        """
-        ages = {name: reports.age_seconds(name) for name in reports.seen}
-        return (*self._results.follow(records), *self._links.follow(fleet, held, reports.seen, ages))
+    def follow(self, records: Mapping[JobKey, JobRecord], fleet: Fleet, reports: Reports) -> tuple[Trouble, ...]:
+        """Write what follows from the published ledger and the newest reports; what could not be written."""
+        held = held_of(tasks_in(records).values())
+        return (*self._results.follow(records), *self._links.follow(fleet, held, reports.seen, reports.ages()))

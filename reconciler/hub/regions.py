@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from reconciler.model.grants import report_key
 from reconciler.model.report import Health, LinkProbe, RegionReport, RegionSummary, WorkloadReport
-from reconciler.planning.measured import Way
+from reconciler.planning.measured import Measured, Way, measured_links
 from reconciler.planning.shapes import ReportFacts, facts_of
 from reconciler.ports import ObjectStore, Refused, Stored, Transient
 
@@ -199,6 +199,14 @@ class Reports:
         """Seconds since the report last changed; None before the first."""
         risen = self._risen.get(region)
         return None if risen is None else self._monotonic() - risen[1]
+
+    def ages(self) -> dict[str, float | None]:
+        """The same of every region that was ever heard of."""
+        return {name: self.age_seconds(name) for name in self.seen}
+
+    def measured(self) -> dict[Way, Measured]:
+        """What all of them have measured of their links."""
+        return measured_links({name: seen.probes for name, seen in self.seen.items()}, self.ages())
 
     def matter(self) -> int:
         """Changes when anything that a decision could depend on does, in any region."""

@@ -18,8 +18,8 @@ from typing import Final, TypeAlias
 
 from reconciler.model.report import LinkProbe
 
-MOST_AGE_SECONDS: Final = 3600.0
-"""What was measured longer ago says nothing of the link any more."""
+MOST_AGE_SECONDS: Final = 12 * 3600.0
+"""What was measured longer ago says nothing of the link any more; how far it is believed until then is for links.py."""
 Way: TypeAlias = tuple[str, str]
 """A directed link: (source, target)."""
 
@@ -35,6 +35,8 @@ class Measured:
     age_seconds: float
     samples: int
     rtt_ms: float | None = None
+    problem: str = ""
+    """Why the last try failed, where it did at every end that tells of the link: it may be down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class _View:
     age_seconds: float
     samples: int
     rtt_ms: float | None
+    problem: str
 
 
 def measured_links(probes: Mapping[str, Sequence[LinkProbe]], ages: Mapping[str, float | None]) -> dict[Way, Measured]:
@@ -69,7 +72,9 @@ def _view(probe: LinkProbe, report_age: float) -> _View | None:
     if not age <= MOST_AGE_SECONDS:
         return None
     newest = probe.newest_bytes_per_second
-    return _View(rate, newest if newest is not None and 0 < newest < math.inf else rate, age, probe.samples, probe.rtt_ms)
+    return _View(
+        rate, newest if newest is not None and 0 < newest < math.inf else rate, age, probe.samples, probe.rtt_ms, probe.problem
+    )
 
 
 def _one(views: Sequence[_View]) -> Measured:
@@ -78,4 +83,5 @@ def _one(views: Sequence[_View]) -> Measured:
     # The sort is stable: at the same distance the fresher end is believed.
     chosen = min(sorted(views, key=lambda view: view is not fresh), key=lambda view: abs(math.log(view.rate / fresh.newest)))
     rtts = [view.rtt_ms for view in (fresh, chosen, *views) if view.rtt_ms is not None]
-    return Measured(chosen.rate, fresh.age_seconds, chosen.samples, rtts[0] if rtts else None)
+    problem = fresh.problem if all(view.problem for view in views) else ""
+    return Measured(chosen.rate, fresh.age_seconds, chosen.samples, rtts[0] if rtts else None, problem)

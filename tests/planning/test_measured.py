@@ -44,7 +44,18 @@ SAYS: dict[str, tuple[dict[str, tuple[LinkProbe, float | None]], Measured | None
         Measured(90.0, 25.0, 5, 80.0),
     ),
     "no rate": ({"eu": (probe(None, None, samples=0, problem="refused"), 5.0)}, None),
-    "a try that failed takes nothing away": ({"eu": (probe(problem="refused"), 5.0)}, Measured(100.0, 15.0, 5, 80.0)),
+    "a try that failed takes nothing away, and is told": (
+        {"eu": (probe(problem="refused"), 5.0)},
+        Measured(100.0, 15.0, 5, 80.0, "refused"),
+    ),
+    "one end can still move bytes": (
+        {"eu": (probe(problem="refused"), 5.0), "us": (probe(100.0, 60.0), 5.0)},
+        Measured(100.0, 15.0, 5, 80.0),
+    ),
+    "neither end can": (
+        {"eu": (probe(problem="refused"), 5.0), "us": (probe(100.0, 60.0, problem="reset"), 5.0)},
+        Measured(100.0, 15.0, 5, 80.0, "refused"),
+    ),
     "an end without a rate leaves it to the other": (
         {"eu": (probe(None, None, samples=0, problem="refused"), 5.0), "us": (probe(), 5.0)},
         Measured(100.0, 15.0, 5, 80.0),

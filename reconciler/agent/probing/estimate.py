@@ -15,7 +15,7 @@ from typing import Final
 
 HALF_LIFE_SECONDS: Final = 1800.0
 """After so long a sample counts half."""
-OLDEST_SECONDS: Final = 6 * 3600.0
+OLDEST_SECONDS: Final = 12 * 3600.0
 """A sample this old counts no more."""
 MOST_SAMPLES: Final = 32
 FALLEN: Final = 0.7

@@ -70,8 +70,8 @@ def test_the_larger_counts_more_for_tcp_needs_time_to_find_its_rate() -> None:
 
 def test_what_is_too_old_is_not_believed_any_more() -> None:
     samples = made(10, 10)
-    assert estimate(samples, now_of(samples) + 5 * HOUR) == 10
-    assert estimate(samples, now_of(samples) + 7 * HOUR) is None
+    assert estimate(samples, now_of(samples) + 11 * HOUR) == 10
+    assert estimate(samples, now_of(samples) + 13 * HOUR) is None
 
 
 def test_a_link_that_changed_is_not_measured_by_what_was_before() -> None:
