@@ -86,6 +86,7 @@ def test_json_says_the_same_in_a_stable_form(command: Command, world: HubWorld) 
         "main",
         "status",
         "jobs",
+        "staging",
         "not_taken_in",
         "problems",
         "troubles",
