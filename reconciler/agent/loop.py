@@ -8,8 +8,9 @@ Make an Agent when its replica becomes the leader: it inherits the lease by the 
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from reconciler.agent.changing import changed
 from reconciler.agent.granting import is_new, read_grants
 from reconciler.agent.memory import Anchor, Kept, Memory, Site, troubled
 from reconciler.agent.probing.prober import Prober
@@ -27,9 +28,9 @@ def with_grants(site: Site, memory: Memory) -> Memory:
         return memory
     try:
         known = read_grants(site.store, site.region, memory.known, memory.seen)
-        return memory if known is memory.known else replace(memory, known=known)
+        return memory if known is memory.known else changed(memory, known=known)
     except (Transient, Refused) as error:
-        memory = replace(memory, silent=isinstance(error, Transient))
+        memory = changed(memory, silent=isinstance(error, Transient))
         return troubled(memory, "GrantsUnreadable", grants_key(site.region), error, site.clock.monotonic())
 
 
@@ -78,13 +79,13 @@ class Agent:
         """One step; returns the seconds until the next should be made. Raises nothing that a next step could mend."""
         site = self._site()
         if self.memory.silent:
-            self.memory = replace(self.memory, silent=False)
+            self.memory = changed(self.memory, silent=False)
         for part in parts_of_step(site, self.memory):
             try:
                 self.memory = part(site, self.memory)
             except Exception as error:  # noqa: BLE001 - a bug ends its part of this step, not the agent; the report shows it
                 # What was seen last may not be so any more.
-                self.memory = troubled(replace(self.memory, reachable=False), "Bug", part.__name__, error, self.clock.monotonic())
+                self.memory = troubled(changed(self.memory, reachable=False), "Bug", part.__name__, error, self.clock.monotonic())
         self.stepped_at = self.clock.monotonic()
         return max(next_at(site, self.memory) - self.stepped_at, 0.0)
 
