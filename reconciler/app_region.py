@@ -21,7 +21,7 @@ from reconciler.adapters.local import Settings as ClusterSettings
 from reconciler.agent.loop import Agent
 from reconciler.agent.record import Record, decode, joined
 from reconciler.agent.settings import Settings, Times, timed
-from reconciler.app import open_repository, policy_at, store_for
+from reconciler.app import measuring, open_repository, policy_at, prober_for, store_for
 from reconciler.model.base import matches_name
 from reconciler.model.gpu import parse_model
 from reconciler.model.names import STAGING_TEAM, region_branch
@@ -51,6 +51,8 @@ class RegionOptions:
     poll_seconds: float = 1.0
     agent: Settings = field(default_factory=Settings)
     times: Times = field(default_factory=Times)
+    probes: bool = True
+    """Whether its links are measured."""
 
 
 class LocalRegion:
@@ -67,7 +69,9 @@ class LocalRegion:
         settings = ClusterSettings(region.name, teams, options.images)
         self._cluster = LocalCluster(options.folder / CLUSTER, nodes_of(region), runtime, clock, settings)
         self._sync = LocalSync(self._cluster, git, region_branch(region.name), clock, options.poll_seconds)
-        self._agent = Agent(region.name, self._cluster, self._sync, store, clock, agent, secrets.token_hex(8))
+        self._prober = prober_for(region.name, store) if options.probes else None
+        seat = region.name, self._cluster, self._sync, store, clock, agent
+        self._agent = Agent(*seat, secrets.token_hex(8), prober=self._prober)
         self._clock = clock
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -84,7 +88,8 @@ class LocalRegion:
         living.start()
         self._log.info("region started")
         try:
-            self._agent.run(self._stop, self._wake)
+            with measuring(self._prober):
+                self._agent.run(self._stop, self._wake)
         finally:
             living.join(10)
             self._cluster.close()

@@ -59,6 +59,7 @@ Report = Annotated[
 Look = Annotated[
     float | None, typer.Option("--look", metavar="SECONDS", min=0.1, max=60, help="How often it looks at its cluster.")
 ]
+Probes = Annotated[bool, typer.Option("--probe/--no-probe", help="Measure the links to the other regions' stores.")]
 GpuResource = Annotated[str, typer.Option("--gpu-resource", metavar="NAME", help="What counts GPUs.")]
 GpuLabel = Annotated[str, typer.Option("--gpu-label", metavar="KEY", help="The node label that names the GPU's model.")]
 Pullable = Annotated[

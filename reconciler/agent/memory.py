@@ -13,6 +13,7 @@ from reconciler.agent.decide import Decision
 from reconciler.agent.granting import Known
 from reconciler.agent.health import Troubles, noted
 from reconciler.agent.lease import Holding
+from reconciler.agent.probing.prober import Prober
 from reconciler.agent.reading import Key
 from reconciler.agent.record import Record, Renewal
 from reconciler.agent.report import Content, Outbox, Pages
@@ -81,6 +82,8 @@ class Site:
     began: Anchor
     """When the agent was made."""
     kept: Kept
+    prober: Prober | None = None
+    """Who measures the links, in a thread of its own; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)

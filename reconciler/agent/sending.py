@@ -27,6 +27,8 @@ def reported(site: Site, memory: Memory) -> Memory:
     health = health_of(site, memory, content)
     if now < due_at(site, memory, content, health):
         return memory
+    if site.prober is not None:
+        content = replace(content, probes=site.prober.probes())
     sender = Sender(site.region, site.incarnation)
     try:
         outbox = sent(site.store, content, health, sender, memory.outbox, site.clock.now())
@@ -65,6 +67,8 @@ def health_of(site: Site, memory: Memory, content: Content) -> tuple[Health, ...
     found = [*_of_lease(site, memory), *_of_clock(site), *memory.notes, *content.accounts.health, *shown(memory.troubles)]
     if memory.known.problem is not None:
         found.append(memory.known.problem)
+    if site.prober is not None:
+        found += site.prober.health()
     return tuple(found)
 
 
