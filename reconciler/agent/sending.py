@@ -28,7 +28,7 @@ def reported(site: Site, memory: Memory) -> Memory:
     if now < due_at(site, memory, content, health):
         return memory
     if site.prober is not None:
-        content = replace(content, probes=site.prober.probes())
+        content = changed(content, probes=site.prober.probes())
     sender = Sender(site.region, site.incarnation)
     try:
         outbox = sent(site.store, content, health, sender, memory.outbox, site.clock.now())
