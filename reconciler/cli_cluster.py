@@ -41,8 +41,7 @@ def agent(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     gpu_resource: GpuResource = "nvidia.com/gpu",
     gpu_label: GpuLabel = "nvidia.com/gpu.product",
     folder: Annotated[
-        Path | None,
-        typer.Option("--folder", metavar="DIR", help="Without --engine: where the region keeps its objects and logs."),
+        Path | None, typer.Option("--folder", metavar="DIR", help="Without --engine: where the region keeps its objects.")
     ] = None,
     repo: Repo = None,
     self_fence: SelfFence = None,
