@@ -19,7 +19,7 @@ from typing import Any, Final
 from reconciler.adapters.file_uploads import SmallFile, Uploads, write_whole
 from reconciler.adapters.folders import FOLDER, as_ports_have_it, folder_in, if_there
 from reconciler.adapters.object_keys import parts_of
-from reconciler.bulk_port import Beside, BulkSource, CannotCopy, Found, Pace, Part, Stream, Upload, changed, mark_of
+from reconciler.bulk_port import Beside, BulkSource, CannotCopy, Found, Pace, Part, Stream, Upload, UploadLost, changed, mark_of
 from reconciler.model.staged import MARKER_SUFFIX, NOTE_SUFFIX
 from reconciler.ports import Refused
 
@@ -145,7 +145,10 @@ class FileBulk:
         """Give the file its name. Raises UploadLost."""
         *above, name = _parts(origin.key)
         with as_ports_have_it(f"finish {origin.key} in {self._path}"):
-            self._publish(self._uploads.finished(upload, origin.size, _time_of(origin)), above, name)
+            try:
+                self._publish(self._uploads.finished(upload, origin.size, _time_of(origin)), above, name)
+            except FileNotFoundError:
+                raise UploadLost(f"{origin.key}: another worker has finished it") from None
             self._uploads.remove(upload)
         return _etag_of(origin.size, _time_of(origin))
 

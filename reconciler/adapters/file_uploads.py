@@ -18,6 +18,7 @@ from typing import Final
 
 from reconciler.adapters.folders import as_ports_have_it
 from reconciler.bulk_port import Part, Upload, UploadLost
+from reconciler.ports import Transient
 
 _OBJECT: Final = "object"
 _KEY: Final = "key"
@@ -36,23 +37,30 @@ class Uploads:
         file = self.path / f"w-{secrets.token_hex(8)}"
         try:
             yield file
+        except FileNotFoundError:
+            raise UploadLost(f"{file}: another worker has come to its end, and removed it") from None
         finally:
             file.unlink(missing_ok=True)
 
     def all(self) -> Iterator[Upload]:
         """Every upload that was begun."""
-        if self.path.is_dir():
-            for folder in sorted(self.path.glob("u-*")):
-                with suppress(FileNotFoundError):  # killed before it had its key: nothing is in it
-                    yield Upload((folder / _KEY).read_bytes().decode("utf-8", "surrogateescape"), folder.name)
+        try:
+            begun = sorted(entry.name for entry in os.scandir(self.path) if entry.name.startswith("u-"))
+        except FileNotFoundError:
+            return
+        for name in begun:
+            with suppress(FileNotFoundError):  # killed before it had its key: nothing is in it
+                yield Upload((self.path / name / _KEY).read_bytes().decode("utf-8", "surrogateescape"), name)
 
     def begin(self, key: str, mark: str) -> Upload:
         """Begin one, or go on with it."""
         named = key.encode("utf-8", "surrogateescape")
         folder = self.path / f"u-{hashlib.sha256(named + mark.encode()).hexdigest()[:32]}"
         folder.mkdir(parents=True, exist_ok=True)
-        _write_durably(folder / _KEY, named)
-        return Upload(key, folder.name)
+        upload = Upload(key, folder.name)
+        with self._there(upload):
+            _write_durably(folder / _KEY, named)
+        return upload
 
     def parts(self, upload: Upload) -> Sequence[Part]:
         """The parts that are there."""
@@ -117,7 +125,10 @@ class SmallFile:
         """Write it, whole or not at all."""
         with as_ports_have_it(f"write {self._path}"):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            _write_durably(self._path, body)
+            try:
+                _write_durably(self._path, body)
+            except FileNotFoundError:
+                raise Transient(f"write {self._path}: its folder was removed meanwhile") from None
 
     def delete(self) -> None:
         """Remove it if it is there."""

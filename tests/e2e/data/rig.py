@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import boto3
@@ -15,7 +15,7 @@ from botocore.config import Config
 
 from reconciler.model.progress import Progress, last_progress
 from tests.e2e.data.network import SOURCE, TARGET, Link, Meter, link
-from tests.e2e.programs import CHECKOUT
+from tests.e2e.programs import CHECKOUT, peak_rss_mib
 from tests.e2e.s3 import ACCESS, LOCATION, SECRET, S3Server, s3_server
 from tests.waiting import until
 
@@ -95,6 +95,8 @@ class Worker:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.log = log
+        self.peak_mib = 0.0
+        """The most memory that it was seen to hold."""
         with log.open("wb") as out:
             self._running = subprocess.Popen(
                 command, env=_environment(environment, log.parent), stdin=subprocess.DEVNULL, stdout=out, stderr=out
@@ -103,10 +105,10 @@ class Worker:
     def wait(self, within_seconds: float = 900.0) -> Progress:
         """Wait for a good end; returns its last progress."""
         try:
-            code = self._running.wait(within_seconds)
+            until(lambda: not self._still(), within_seconds, 0.2)
         finally:
             self.kill()
-        said = self.log.read_text("utf-8")
+        code, said = self._running.returncode, self.log.read_text("utf-8")
         assert code == 0, said
         progress = last_progress(said)
         assert progress is not None
@@ -117,6 +119,11 @@ class Worker:
         if self._running.poll() is None:
             self._running.send_signal(signal.SIGKILL)
         self._running.wait()
+
+    def _still(self) -> bool:
+        with suppress(FileNotFoundError, AssertionError):  # it has just ended
+            self.peak_mib = max(self.peak_mib, peak_rss_mib(self._running.pid))
+        return self.runs()
 
     def runs(self) -> bool:
         """Whether it has not ended."""

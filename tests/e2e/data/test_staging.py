@@ -15,6 +15,9 @@ SPAN_SECONDS = 3.0
 LINK_SHARE = 0.8
 """A reservation is that much of a link at most."""
 
+BASE_MIB = 160
+"""What Python, its libraries and a listing of 10,000 objects take."""
+
 CASES = {
     "10,000 objects of 50 kB": ("many", SMALL, SMALL * SMALL_BYTES, 5 * MB),
     "one object of 2 GiB": ("large", 1, LARGE_BYTES, 20 * MB),
@@ -26,13 +29,15 @@ def test_a_dataset_comes_at_its_rate_and_survives_five_kills(rig: Rig, name: str
     rig.link.shape(int(rate / LINK_SHARE))
     arguments = [f"s3://data/{name}", f"s3://region/staged/{name}@1/", "--rate", str(rate)]
     with rig.meter() as meter:
-        progress = rig.worker(*arguments).wait()
+        worker = rig.worker(*arguments)
+        progress = worker.wait()
     assert (progress.objects_done, progress.bytes_done) == (progress.objects_total, progress.bytes_total)
     whole = rig.source.folder / "data" / name
     assert same_bytes(whole, rig.target.folder / f"region/staged/{name}@1")
     start, end = meter.busy()
     body = 0.98 * progress.bytes_total / (end - start)
     most = meter.most_over(SPAN_SECONDS)
+    told(f"{name}: memory", f"{worker.peak_mib:.0f} MiB at most")
     told(f"{name}: throughput, at {rate / MB:g} MB/s reserved", f"{body / MB:.2f} MB/s of data, {body / rate:.1%}")
     told(f"{name}: most over any {SPAN_SECONDS:g} s, headers and all", f"{most / MB:.2f} MB/s, {most / rate:.1%}")
 
@@ -48,6 +53,7 @@ def test_a_dataset_comes_at_its_rate_and_survives_five_kills(rig: Rig, name: str
     assert marker.objects == progress.objects_total
     _leaves_nothing(rig.target.folder / "region/staged")
     assert again <= 5 * held
+    assert worker.peak_mib <= BASE_MIB + 2 * held / 2**20
     assert most <= rate
     assert body >= 0.9 * rate
 

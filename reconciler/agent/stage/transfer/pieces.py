@@ -24,13 +24,19 @@ def launch_all(work: Work, missing: Iterable[Found], begun: Mapping[str, Upload]
 
 
 def _send_whole(work: Work, origin: Found) -> None:
-    if work.copies:
-        work.known[origin.key] = work.ask(lambda: work.target.copy(work.source, origin))
-    else:
-        piece = read(work, origin, 0, origin.size)
-        work.sending.take(REQUEST_BYTES)
-        work.known[origin.key] = work.ask(lambda: work.target.put(origin, piece.body, piece.traits, work.sending.take))
+    try:
+        work.known[origin.key] = _sent(work, origin)
+    except UploadLost:
+        return
     work.tally.there(origin.size, objects=1)
+
+
+def _sent(work: Work, origin: Found) -> str:
+    if work.copies:
+        return work.ask(lambda: work.target.copy(work.source, origin))
+    piece = read(work, origin, 0, origin.size)
+    work.sending.take(REQUEST_BYTES)
+    return work.ask(lambda: work.target.put(origin, piece.body, piece.traits, work.sending.take))
 
 
 class _Assembly:
@@ -80,7 +86,10 @@ def _launch_parts(work: Work, origin: Found, upload: Upload | None) -> None:
             upload = None
     if upload is None:
         traits = work.ask(lambda: work.source.traits(origin))
-        upload = work.ask(lambda: work.target.begin(origin, traits))
+        try:
+            upload = work.ask(lambda: work.target.begin(origin, traits))
+        except UploadLost:
+            return
     assembly = _Assembly(work, origin, upload, wanted)
     assembly.keep(kept)
     if not missing:

@@ -16,13 +16,14 @@ from functools import partial
 from typing import Final
 
 from reconciler.agent.stage.transfer import leftovers
+from reconciler.agent.stage.transfer.ahead import Ahead
 from reconciler.agent.stage.transfer.flight import Stopped
 from reconciler.agent.stage.transfer.listing import Listing, listing_of, sizes_digest, versions_digest
 from reconciler.agent.stage.transfer.pacing import RateNow
 from reconciler.agent.stage.transfer.pieces import launch_all
 from reconciler.agent.stage.transfer.planning import Comparison, compare
 from reconciler.agent.stage.transfer.tally import telling
-from reconciler.agent.stage.transfer.work import Options, Work, ahead_bytes, work_of
+from reconciler.agent.stage.transfer.work import Options, Work, work_of
 from reconciler.bulk_port import BulkSource, BulkTarget, CannotCopy, Found
 from reconciler.model.progress import Progress
 from reconciler.model.staged import StagedCopy, read_marker
@@ -45,15 +46,17 @@ def transfer(
     source: BulkSource, target: BulkTarget, options: Options, rate: RateNow, clock: Clock, say: Callable[[Progress], None]
 ) -> Staged:
     """Make the target hold what the source holds. Raises Transient when patience is at its end, Refused at once."""
-    _refuse_nested(source.uri, target.uri)
     copies = target.copies_from(source)
+    if copies or source.uri.startswith("file:"):  # else they are two stores, and may name their folders alike
+        _refuse_nested(source.uri, target.uri)
     work = work_of((source, target), options, rate, clock, copies=copies)
-    held = _hold_back(work, rate, None)
+    ahead = Ahead(source, options, rate)
+    ahead.look()
 
     def tick() -> None:
-        nonlocal held
-        held = _hold_back(work, rate, held)
-        say(work.tally.progress())
+        progress = work.tally.progress()
+        ahead.look(progress)
+        say(progress)
 
     with closing(work.flight):
         pinned = _pinned(work)
@@ -62,15 +65,6 @@ def transfer(
         _finish(work, pinned, clock)
     say(work.tally.progress())
     return Staged(len(pinned.objects), pinned.size, work.tally.progress().bytes_sent)
-
-
-def _hold_back(work: Work, rate: RateNow, before: int | None) -> int | None:
-    """Bound what connections receive ahead; anew when the rate has changed by more than a quarter."""
-    ahead = ahead_bytes(work.options, rate())
-    if ahead == before or (ahead and before and 0.75 < ahead / before < 1.25):
-        return before
-    work.source.hold_back(ahead)
-    return ahead
 
 
 def _refuse_nested(source: str, target: str) -> None:

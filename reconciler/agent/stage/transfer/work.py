@@ -14,8 +14,6 @@ from reconciler.ports import Clock, Refused, Transient
 
 _MIB: Final = 1024**2
 _HELD_SECONDS: Final = 4.0
-_AHEAD_SECONDS: Final = 0.25
-_AHEAD_BYTES: Final = (64 * 1024, 4 * _MIB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +77,6 @@ def in_flight_limit(options: Options, rate: float | None, *, copies: bool) -> in
     return int(min(options.in_flight_bytes, max(2 * options.part_bytes, rate * _HELD_SECONDS)))
 
 
-def ahead_bytes(options: Options, rate: float | None) -> int | None:
-    """How much each connection may receive ahead of what is read: together a quarter of a second's worth."""
-    if not rate or options.link != "source":
-        return None
-    least, most = _AHEAD_BYTES
-    connections = min(options.threads, -(-in_flight_limit(options, rate, copies=False) // options.part_bytes))
-    each = max(least, int(rate * _AHEAD_SECONDS / connections))
-    return each if each <= most else None
-
-
 def _no_limit() -> None:
     """The rate of the end that is near."""
 
@@ -130,11 +118,14 @@ def _read_once(work: Work, found: Found, offset: int, size: int) -> _Once:
     body = bytearray()
 
     def go_on() -> _Once:
-        work.reading.take(REQUEST_BYTES)
+        # Before anything is asked for: a small object comes at the link's full speed as soon as it is.
+        taken = min(work.reading.block(), size - len(body))
+        work.reading.take(REQUEST_BYTES + taken)
         with work.source.open(found, offset + len(body), size - len(body)) as stream:
             while len(body) < size:
-                wanted = min(work.reading.block(), size - len(body))
-                work.reading.take(wanted)
+                wanted = taken or min(work.reading.block(), size - len(body))
+                work.reading.take(wanted - taken)
+                taken = 0
                 block = stream.read(wanted)
                 if not block:
                     raise Transient(f"{work.source.uri}{found.key}: the connection ended before the object did")

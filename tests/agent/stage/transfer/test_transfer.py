@@ -1,5 +1,6 @@
 """A copy is byte-equal and marked, whatever the keys, from and to every kind of store; or it is refused in plain words."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -132,6 +133,26 @@ def test_a_copy_inside_its_source_is_refused(source: Ends) -> None:
     put_all(source)
     with closing(source.end("ds")) as one, closing(source.end("ds/staged")) as other, pytest.raises(Refused, match="lie one in"):
         staged(one, other)
+
+
+def test_two_workers_at_once_end_in_one_copy(source: Ends, target: Ends) -> None:
+    put_all(source)
+    with ExitStack() as stack, ThreadPoolExecutor(2) as pool:
+        ends = [stack.enter_context(closing(end)) for end in (source.end("ds"), target.end("ds"), target.end("ds"))]
+        for done in pool.map(lambda other: staged(ends[0], other), ends[1:]):
+            assert done.objects == len(OBJECTS)
+        assert read_marker(ends[1].marker.read() or b"") is not None
+    assert target.read("ds") == OBJECTS
+
+
+def test_two_stores_may_name_their_folders_alike(s3_url: str) -> None:
+    with ExitStack() as stack:
+        url = stack.enter_context(serving(moto_app()))
+        make_bucket(s3_url, "namesake")
+        one, other = (stack.enter_context(s3_end(at, "namesake", "ds")) for at in (s3_url, url))
+        one.put_folder("x/")
+        with pytest.raises(Refused, match="there is nothing below"):
+            staged(one, other)
 
 
 # ---- presence and eviction ----------------------------------------------------------------------------------------
