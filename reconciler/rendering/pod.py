@@ -9,12 +9,12 @@ chosen GPU model binds, whatever else says where the pod may go.
 
 from typing import Any
 
+from reconciler.model.image_ref import through_mirror
 from reconciler.model.names import GATE
 from reconciler.model.pods import MAIN, main_resources, merge_pod
 from reconciler.model.quantity import milli, whole
 from reconciler.model.region import Toleration
 from reconciler.rendering.environment import processes_per_node, variables
-from reconciler.rendering.image import through_mirror
 from reconciler.rendering.rendering import Rendering, Unrenderable, canonical
 from reconciler.rendering.steps import steps
 from reconciler.rendering.volumes import mounted

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.rendering.image import ImageRef, image_problem, parse_image, through_mirror
+from reconciler.model.image_ref import ImageRef, image_problem, parse_image, through_mirror
 
 HEX = "0123456789abcdef" * 4
 DIGEST = f"sha256:{HEX}"
