@@ -21,6 +21,7 @@ from reconciler.model.policy import SETTINGS_FILE, ForgeAddress, Policy, Setting
 from reconciler.model.problem import Invalid
 from reconciler.model.region import StoreAddress
 from reconciler.ports import EntryKind, GitRepository, ObjectStore, Refused
+from reconciler.registry_port import Registry
 
 if TYPE_CHECKING:
     from reconciler.adapters.git import BareClone
@@ -52,6 +53,13 @@ def open_store(address: StoreAddress, *, make: bool = True) -> ObjectStore:
 
         return S3Store(parts.netloc, unquote(parts.path), endpoint_url=address.endpoint, region=address.location)
     raise Refused(f"{address.url}: a store is file:///folder or s3://bucket/prefix")
+
+
+def open_registry(environment: Mapping[str, str]) -> Registry:
+    """Image registries, with logins from the environment. Raises Refused where the file of logins cannot be used."""
+    from reconciler.adapters.registry import RegistryClient
+
+    return RegistryClient(environment)
 
 
 def without_credentials(url: str) -> str:

@@ -14,6 +14,7 @@ from reconciler.cli_cluster import agent, bootstrap, doctor
 from reconciler.cli_edits import cancel, confirm, cordon, drain, forget, lost, release, rerun, uncordon
 from reconciler.cli_options import AsJson, Job, Repo, Store
 from reconciler.commands import ends
+from reconciler.registry_port import PLATFORM
 
 app = typer.Typer(
     name="reconciler",
@@ -201,6 +202,24 @@ def dataset(
     from reconciler.commands.stage import dataset as run
 
     run(source, target)
+
+
+@stage_app.command()
+def image(
+    reference: Annotated[str, typer.Argument(metavar="REF", help="The image.")],
+    mirror: Annotated[str, typer.Option("--mirror", metavar="HOST[:PORT]", help="The region's pull-through registry.")],
+    rate: Annotated[
+        float | None, typer.Option("--rate", metavar="N", min=0, help="Bytes per second at most; left out: no limit.")
+    ] = None,
+    rate_file: Annotated[
+        Path | None, typer.Option("--rate-file", metavar="PATH", help="Holds the rate instead; read again while it runs.")
+    ] = None,
+    platform: Annotated[str, typer.Option("--platform", metavar="OS/ARCH", help="Of an image of several.")] = PLATFORM,
+) -> None:
+    """Have a region's mirror fetch an image before any node asks for it."""
+    from reconciler.commands.stage import image as run
+
+    run(reference, mirror, rate, rate_file, platform)
 
 
 @stage_app.command()
