@@ -51,8 +51,6 @@ class RegistryServer:
             settings["auth"] = {"htpasswd": {"realm": "tests", "path": str(folder / "htpasswd")}}
         if upstream is not None:
             settings["proxy"] = {"remoteurl": f"http://{upstream.host}"}
-            if upstream._login:
-                settings["proxy"] |= {"username": USER, "password": WORD}
         (folder / "config.yml").write_text(yaml.safe_dump(settings))
         self._running: subprocess.Popen[bytes] | None = None
 
@@ -136,7 +134,7 @@ class RegistryServer:
             "config": {"mediaType": CONFIG, "digest": digests[0], "size": len(config)},
             "layers": described,
         }
-        name = digest_of(json.dumps(manifest).encode()) if not tag else tag
+        name = tag or digest_of(json.dumps(manifest).encode())
         digest = self.push_manifest(repository, name, manifest)
         return Pushed(digest, tuple(digests), len(config) + sum(sizes), len(json.dumps(manifest)))
 

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -185,10 +185,12 @@ def test_a_mirror_is_asked_so_that_it_fetches_no_large_part(
     assert not mirror.has(pushed.blobs[2])
 
 
-def staged(image: str, mirror: RegistryServer, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "reconciler", "stage", "image", image, "--mirror", mirror.host, *more]
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "HOME": "/nowhere"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+def staged(image: str, mirror: RegistryServer, *more: str, environment: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "reconciler.cli", "stage", "image", image, "--mirror", mirror.host, *more]
+    plain = {"PATH": os.environ["PATH"], "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "HOME": "/nowhere"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**plain, **(environment or {})}
+    )
 
 
 def done(running: subprocess.Popen[str]) -> str:
@@ -250,10 +252,15 @@ def test_a_rate_of_zero_holds_it_until_the_file_says_otherwise(
     assert "keeps all of it" in done(running)
 
 
-def test_a_mirror_brings_what_only_it_has_a_login_for(locked: RegistryServer, tmp_path: Path) -> None:
-    pushed = locked.push("team/behind", "1", (SMALL,))
-    with registry(tmp_path / "mirror", upstream=locked) as mirror:
-        assert "keeps all of it" in done(staged(f"{locked.host}/team/behind:1", mirror))
+def test_a_mirror_that_wants_a_login_gets_it(upstream: RegistryServer, tmp_path: Path) -> None:
+    pushed = upstream.push("team/inside", "1", (SMALL,))
+    image = f"{upstream.host}/team/inside:1"
+    with registry(tmp_path / "mirror", upstream=upstream, login=True) as mirror:
+        _, wrong = (refused := staged(image, mirror)).communicate(timeout=60)
+        assert refused.returncode == 2
+        assert "without a login (401)" in wrong
+        login = {"RECONCILER_REGISTRY_CONFIG": str(config_file(tmp_path, mirror.host))}
+        assert "keeps all of it" in done(staged(image, mirror, environment=login))
         assert all(mirror.has(digest) for digest in pushed.blobs)
 
 
