@@ -147,6 +147,7 @@ def hub_loop(
     from reconciler.adapters.receivers import ReceiverCalls
     from reconciler.hub.cycle import Hub
     from reconciler.hub.forge_loop import ForgeLoop
+    from reconciler.hub.image_loop import ImageLoop
     from reconciler.hub.loop import HubLoop
     from reconciler.hub.results import HubOptions
 
@@ -159,8 +160,9 @@ def hub_loop(
     pulls = open_repository(url, pulls_folder(folder, os.environ))
     beside = ForgeLoop(hub.board, pulls, reader, _forges(url), clock)
     receivers = ReceiverCalls(without_credentials(url), os.environ, clock.monotonic)
-    loop = HubLoop(hub, clock, git.maintain, [beside], receivers)
-    hub.board.on_heard = loop.wakeups.wake
+    images = ImageLoop(hub.board.images, lambda: open_registry(os.environ), clock)
+    loop = HubLoop(hub, clock, git.maintain, [beside, images], receivers)
+    hub.board.on_heard = hub.board.images.on_heard = loop.wakeups.wake
     return loop
 
 

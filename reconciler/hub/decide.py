@@ -25,6 +25,7 @@ from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.region_state import NOT_HEARD
 from reconciler.planning.decisions import Candidate, Impossible, Place, Wait
+from reconciler.planning.images import image_seconds
 from reconciler.planning.kept import with_inputs
 from reconciler.planning.lifecycle import admit, advance, settle
 from reconciler.planning.observed import NOTHING_SEEN, Seen
@@ -78,7 +79,7 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
         records[decision.key] = record
     if world.conditions or drained(world.sources.fleet.regions):
         memory.index.update(records, policy)
-        left = snapshot_of(world, memory.index)
+        left = replace(snapshot_of(world, memory.index), asks_images=False)  # of jobs that do not wait nobody asks
         records |= emptied(records, left, world.away, now)
         records |= with_foreseen(records, world, left, now, MOST_PLACED)
     return Outcome(records, placements, proposals, events_of(world.ledger.records, records))
@@ -178,7 +179,18 @@ def snapshot_of(world: World, index: Index) -> Snapshot:
         for name, region in sorted(fleet.regions.items())
     }
     pending = () if "policy.yaml" in world.sources.unread else tuple(_views(world, index))
-    return Snapshot(regions, fleet.links, fleet.datasets, fleet.teams, fleet.policy, pending, index.used_gpus)
+    return Snapshot(
+        regions,
+        fleet.links,
+        fleet.datasets,
+        fleet.teams,
+        fleet.policy,
+        pending,
+        index.used_gpus,
+        images=world.images,
+        asks_images=world.images is not None,
+        image_seconds=image_seconds(world.images, fleet.regions),
+    )
 
 
 def _silent(name: str, world: World) -> Reason | None:
@@ -220,7 +232,7 @@ def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> 
     if refused is not None:
         return _waiting(record, Wait(record.key, refused, {})), None, False
     attempt = new_attempt(record, decision.chosen, now, proposed=rule is not None)
-    attempt = with_inputs(attempt, record, world.sources.fleet.datasets)
+    attempt = with_inputs(attempt, record, world.sources.fleet.datasets, world.images)
     after = with_attempt(record, attempt)
     placement = _placement(after, attempt, decision, world.inputs, now)
     if rule is not None:

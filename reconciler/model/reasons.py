@@ -32,6 +32,8 @@ class Why(StrEnum):
     REGION_TOO_SMALL = "{region} has {have} nodes that the job fits on when they are empty, it asks for {wanted}"
     DATA_UNREACHABLE = "{dataset} cannot come to {region}: {cause}"
     DATA_MAY_NOT_LEAVE = "{dataset} must stay where the tag {tag} holds; {region} does not carry it"
+    IMAGE_MISSING = "there is no image {image}: {words}"
+    IMAGE_FORBIDDEN = "the image {image} may not be pulled: {words}"
     OVERLAY_NOT_ALLOWED = "{region} does not allow pod_overlay to set {field}"
     VETOED = "a person ruled out {region} for this job"
     PINNED_ELSEWHERE = "a person pinned this job to {pin}"
@@ -63,6 +65,7 @@ class Why(StrEnum):
     REGION_HALTED = "{region} may run nothing at present: {message}"
     NOT_ENOUGH_FREE = "{region}: {free_nodes} of {wanted} nodes are free that hold {per_node} {resource} each"
     FRAGMENTED = "{region} has {free} GPUs free, but the largest block on one node is {largest}; {per_node} are asked for"
+    IMAGE_UNASKED = "the registry of its image {image} is being asked what that is"
     OUTBID = "{region} scores {score}, {winner} scores {winner_score}"
 
     # The job as a whole.

@@ -15,6 +15,7 @@ from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.region import Region
 from reconciler.planning.capacity import Pool
 from reconciler.planning.filters import Fit, Refusal, lacking, needs_in, permitted, reachable, suited
+from reconciler.planning.images import image_refusal, image_share, images_of
 from reconciler.planning.impossible import why_never
 from reconciler.planning.kept import addresses
 from reconciler.planning.scoring import Best, Facts, Terms, best_of, fixed_terms, weights_for
@@ -113,19 +114,27 @@ class Classifier:
         self._moves: dict[Hashable, dict[str, Move | Refusal]] = {}
         self._permitted: dict[Hashable, dict[str, Refusal | None]] = {}
 
+    def key(self, job: JobView) -> Hashable:
+        """What tells its class from others in this snapshot."""
+        images = images_of(job.spec, job.kept_image) if self._snapshot.images else None
+        return class_key(job), images
+
     def classify(self, job: JobView) -> JobClass:
         """What holds for every job of this one's class."""
         name, weights = weights_for(job.spec, self._snapshot.policy)
         refused: dict[str, Refusal] = {}
         fits: dict[str, tuple[Fit, tuple[Facts, ...]]] = {}
         permitted_in, suited_in, moves_to = self._rules(job), self._shapes(job), self._transfers(job)
-        for region, _ in self._regions:
+        pulls = self._snapshot.image_seconds.get(job.image, {})
+        for region, view in self._regions:
             suits, move = suited_in[region], moves_to[region]
-            noes = [answer for answer in (permitted_in[region], suits, move) if isinstance(answer, Refusal)]
+            pull = image_refusal(job, view.region, self._snapshot)
+            noes = [answer for answer in (permitted_in[region], suits, move, pull) if isinstance(answer, Refusal)]
             if noes:  # what holds for ever is what must be mended
                 refused[region] = next((refusal for refusal in noes if refusal.ever), noes[0])
             elif isinstance(suits, tuple) and isinstance(move, Move):
-                fits[region] = (suits[0], tuple(Facts(move, hourly, rdma) for hourly, rdma in suits[1]))
+                image = pulls.get(region, 0.0), image_share(job, region, self._snapshot)
+                fits[region] = (suits[0], tuple(Facts(move, usd, rdma, *image) for usd, rdma in suits[1]))
         best = best_of([fact for _, facts in fits.values() for fact in facts], job.run_seconds)
         options = tuple(
             self._option(job, region, fit, [(fact, self._terms(job, fact, best, weights)) for fact in facts])

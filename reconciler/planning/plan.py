@@ -16,10 +16,11 @@ from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.planning.ahead import earliest_start
 from reconciler.planning.capacity import Capacity
-from reconciler.planning.classes import Choice, Classifier, JobClass, Option, class_key
+from reconciler.planning.classes import Choice, Classifier, JobClass, Option
 from reconciler.planning.copying import Start, copy_or_wait
 from reconciler.planning.decisions import Candidate, Decision, Impossible, Place, Wait
 from reconciler.planning.filters import lacking
+from reconciler.planning.images import unasked
 from reconciler.planning.ordering import Order
 from reconciler.planning.rooms import Rooms
 from reconciler.planning.snapshot import Holding, JobView, Snapshot
@@ -69,6 +70,9 @@ class _Pass:
         found = self._class_of(job)
         if found.never is not None:
             return Impossible(job.key, found.never, found.reasons)
+        looked_up = unasked(job, self._snapshot, self._now)
+        if looked_up is not None:
+            return Wait(job.key, looked_up, found.reasons)
         rated = self._rate(job, found)
         if rated:
             return self._weigh(job, found, rated)
@@ -78,7 +82,7 @@ class _Pass:
         return Wait(job.key, reason, dict(found.reasons) | self._why_busy(job, found))
 
     def _class_of(self, job: JobView) -> JobClass:
-        key = class_key(job)
+        key = self._classifier.key(job)
         found = self._classes.get(key)
         if found is None:
             found = self._classes[key] = self._classifier.classify(job)
@@ -173,7 +177,7 @@ class _Pass:
 
     def _candidate(self, job: JobView, found: JobClass, item: "_Rated") -> Candidate:
         option, choice, move, on_gpus = item.option, item.choice, item.choice.facts.move, item.option.needs.gpus > 0
-        start = self._now + timedelta(seconds=move.seconds)
+        start = self._now + timedelta(seconds=choice.facts.ready_seconds)
         models = {kind.gpu_model for kind in choice.kinds if kind.gpu_model is not None}
         products = {kind.gpu_product for kind in choice.kinds if kind.gpu_product is not None}
         idle_term = (("idle GPUs", item.idle, found.weights.idle_gpus),) if found.weights.idle_gpus else ()

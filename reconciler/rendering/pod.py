@@ -9,7 +9,6 @@ chosen GPU model binds, whatever else says where the pod may go.
 
 from typing import Any
 
-from reconciler.model.image_ref import through_mirror
 from reconciler.model.names import GATE
 from reconciler.model.pods import MAIN, main_resources, merge_pod
 from reconciler.model.quantity import milli, whole
@@ -94,7 +93,7 @@ def _toleration(known: dict[str, Toleration], name: str) -> dict[str, str]:
 
 def _main(rendering: Rendering, mounts: list[dict[str, Any]]) -> dict[str, Any]:
     spec = rendering.spec
-    container: dict[str, Any] = {"name": MAIN, "image": through_mirror(spec.image, rendering.region.registry_mirror)}
+    container: dict[str, Any] = {"name": MAIN, "image": rendering.main_image}
     command = _torchrun(rendering) if spec.launcher == "torchrun" else list(spec.command)
     if command:
         container["command"] = command
