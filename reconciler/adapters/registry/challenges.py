@@ -28,10 +28,12 @@ class Challenge:
 def challenges_in(header: str) -> Mapping[str, Challenge]:
     """Those that we can meet, by scheme."""
     found = list(_SCHEME.finditer(header))
-    ends = [one.start() for one in found[1:]] + [len(header)]
+    ends = [*(one.start() for one in found[1:]), len(header)][: len(found)]
     result: dict[str, Challenge] = {}
     for one, end in zip(found, ends, strict=True):
-        said = {name.lower(): value for name, value in _PARAMETER.findall(header[one.end() : end])}
+        said: dict[str, str] = {}
+        for name, value in _PARAMETER.findall(header[one.end() : end]):
+            said.setdefault(name.lower(), value)  # what follows may be another's, of a kind that we do not know
         scheme = one[1].lower()
         result.setdefault(scheme, Challenge(scheme, said.get("realm", ""), said.get("service", ""), said.get("scope", "")))
     return result
