@@ -4,8 +4,8 @@ Decides which answers mean that an image is not there, which that it is not for 
 A pull-through mirror is a difficult witness. Measured on distribution 2.8 in proxy mode: a HEAD for a blob that it lacks is
 answered 200, from upstream, and makes it fetch that blob, twice. What tells the two apart is what it sends along: from its own
 storage `Cache-Control: max-age=…` and a quoted ETag, from upstream a bare ETag and neither. Others (Harbor, zot) answer 404 for
-what they lack. So blobs are asked for from the smallest up, and no further once a registry passes questions on; large ones only
-where it has been seen to tell the truth.
+what they lack. So blobs are asked for from the smallest up, and no further once a registry passes questions on; large ones, and
+the word of one that shows neither, count only where it has been seen to tell of one that it lacks.
 """
 
 import hashlib
@@ -65,15 +65,16 @@ class RegistryClient:
 
     def present(self, image: ImageRef, blobs: Sequence[Blob]) -> Presence:
         """See the port."""
-        there: set[str] = set()
-        absent: set[str] = set()
+        there, absent, unsure = set[str](), set[str](), set[str]()
         for blob in sorted(blobs, key=lambda one: (one.size, one.digest)):
             if blob.size > MOST_RISKED and image.registry not in self._tells:
                 break
             found = self._has(image, blob)
-            if found is None:
+            if found is None and image.registry in self._passes:
                 break
-            (there if found else absent).add(blob.digest)
+            (unsure if found is None else there if found else absent).add(blob.digest)
+        if image.registry in self._tells:
+            there |= unsure
         unknown = {blob.digest for blob in blobs} - there - absent
         return Presence(frozenset(there), frozenset(absent), frozenset(unknown))
 
