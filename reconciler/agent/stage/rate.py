@@ -1,7 +1,7 @@
 """Holding a transfer to a rate that may change while it runs.
 
-Decides how long to wait after bytes have come; who set the rate, and why, is the hub's. Invariant: over any second no more passes
-than the rate then in force allows and a tenth of a second's worth; a rate of 0 lets nothing pass.
+Decides how long to wait after bytes have come; who set the rate, and why, is the hub's. Invariant: over any time no more passes
+than the rates then in force allow, and one piece and a tenth of a second's worth; a rate of 0 lets nothing pass.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def paced(rate: Callable[[], float | None], monotonic: Callable[[], float], paus
                 owed = 0.0
                 return
             owed = max(owed - allowed * passed, -allowed * _BURST_SECONDS)
-            if owed <= 0:
+            if owed < 1:  # a fraction of a byte may be too short a time for a clock
                 return
             pause(min(owed / allowed, _LONGEST_PAUSE) if allowed else _LONGEST_PAUSE)
 
