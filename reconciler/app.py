@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import ValidationError
 
 from reconciler.adapters.clock import SystemClock
+from reconciler.bulk_port import BulkStore
 from reconciler.forge_port import Forge
 from reconciler.model.policy import SETTINGS_FILE, ForgeAddress, Policy, Settings
 from reconciler.model.problem import Invalid
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 PULLS_FOLDER = "RECONCILER_PULLS_FOLDER"
 """Where the hub keeps what pull requests bring, if not inside its own folder."""
 _POLICY_FILE = "policy.yaml"
+_BULK_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_REGION")
 STAGE_IMAGE = "ghcr.io/gpu-reconciler/reconciler:0.1.0"
 """The image that has this command, for the steps that bring data; an installation names its own."""
 
@@ -60,6 +62,29 @@ def open_registry(environment: Mapping[str, str]) -> Registry:
     from reconciler.adapters.registry import RegistryClient
 
     return RegistryClient(environment)
+
+
+def open_bulk(uri: str, environment: Mapping[str, str], prefix: str, *, inside: bool = False) -> BulkStore:
+    """A folder of a store, for bulk. Raises Refused for what cannot be one.
+
+    `prefix` (`SOURCE_`, `TARGET_`) begins the names of the variables that open this end of a copy; what is not set under it is as
+    without it. `inside`: of a folder of this machine, nothing may stand beside it.
+    """
+    scheme, _, rest = uri.partition("://")
+    named, _, path = rest.partition("/")
+    if scheme == "file" and named in ("", "localhost"):
+        from reconciler.adapters.file_bulk import FileBulk
+
+        return FileBulk(Path("/" + unquote(path)), inside=inside)
+    if scheme == "s3" and named:
+        from reconciler.adapters.s3_answers import keys_in
+        from reconciler.adapters.s3_bulk import S3Bulk
+
+        asked = {name: environment.get(prefix + name) or environment.get(name) for name in _BULK_VARIABLES}
+        region = asked["AWS_REGION"] or environment.get("AWS_DEFAULT_REGION")
+        endpoint = asked["AWS_ENDPOINT_URL_S3"]
+        return S3Bulk(named, unquote(path).rstrip("/"), endpoint_url=endpoint, region=region, keys=keys_in(environment, prefix))
+    raise Refused(f"{uri}: an end of a copy is file:///folder/ or s3://bucket/prefix/")
 
 
 def without_credentials(url: str) -> str:

@@ -24,7 +24,7 @@ from reconciler.agent.settings import Settings, Times, timed
 from reconciler.app import open_repository, policy_at, store_for
 from reconciler.model.base import matches_name
 from reconciler.model.gpu import parse_model
-from reconciler.model.names import region_branch
+from reconciler.model.names import STAGING_TEAM, region_branch
 from reconciler.model.problem import Invalid
 from reconciler.model.quantity import whole
 from reconciler.model.region import LossTimes, NodePool, Region
@@ -137,7 +137,7 @@ def remembered(folder: Path) -> Record | None:
 
 
 def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple[str, ...], LossTimes]:
-    """The region as main declares it, the teams, whose namespaces it has, and its times."""
+    """The region as main declares it, its namespaces, one a team, and its times."""
     if not matches_name(options.name):
         raise Refused(f"{options.name!r} is no name of a region")
     heads = git.fetch()
@@ -156,7 +156,7 @@ def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple
         raise Refused(str(error)) from error
     teams = {file.split("/")[1] for file in files if file.startswith("jobs/") and file.count("/") > 1}
     teams |= {Path(file).stem for file in files if file.startswith("teams/")}
-    return region, tuple(sorted(team for team in teams if matches_name(team))), loss
+    return region, tuple(sorted({STAGING_TEAM, *(team for team in teams if matches_name(team))})), loss
 
 
 def nodes_of(region: Region) -> tuple[NodeSpec, ...]:

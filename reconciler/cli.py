@@ -13,8 +13,8 @@ import typer
 from reconciler.cli_cluster import agent, bootstrap, doctor
 from reconciler.cli_edits import cancel, confirm, cordon, drain, forget, lost, release, rerun, uncordon
 from reconciler.cli_options import AsJson, Job, Repo, Store
+from reconciler.cli_stage import dataset, evict, image
 from reconciler.commands import ends
-from reconciler.registry_port import PLATFORM
 
 app = typer.Typer(
     name="reconciler",
@@ -194,35 +194,6 @@ def checkpoint(
 
 
 @stage_app.command()
-def dataset(
-    source: Annotated[str, typer.Argument(metavar="URI", help="Where the dataset is.")],
-    target: Annotated[str, typer.Argument(metavar="DIR", help="file:///folder to bring it to.")],
-) -> None:
-    """Bring a dataset into a folder; only what is missing is fetched."""
-    from reconciler.commands.stage import dataset as run
-
-    run(source, target)
-
-
-@stage_app.command()
-def image(
-    reference: Annotated[str, typer.Argument(metavar="REF", help="The image.")],
-    mirror: Annotated[str, typer.Option("--mirror", metavar="HOST[:PORT]", help="The region's pull-through registry.")],
-    rate: Annotated[
-        float | None, typer.Option("--rate", metavar="N", min=0, help="Bytes per second at most; left out: no limit.")
-    ] = None,
-    rate_file: Annotated[
-        Path | None, typer.Option("--rate-file", metavar="PATH", help="Holds the rate instead; read again while it runs.")
-    ] = None,
-    platform: Annotated[str, typer.Option("--platform", metavar="OS/ARCH", help="Of an image of several.")] = PLATFORM,
-) -> None:
-    """Have a region's mirror fetch an image before any node asks for it."""
-    from reconciler.commands.stage import image as run
-
-    run(reference, mirror, rate, rate_file, platform)
-
-
-@stage_app.command()
 def prune(
     uri: Annotated[str, typer.Argument(metavar="URI", help="The folder in which the checkpoints stand.")],
     keep: Annotated[int, typer.Option("--keep", metavar="N", min=1, help="How many of the newest complete ones stay.")],
@@ -233,6 +204,9 @@ def prune(
     run(uri, keep)
 
 
+stage_app.command()(dataset)
+stage_app.command()(evict)
+stage_app.command()(image)
 app.command()(bootstrap)
 app.command()(doctor)
 

@@ -30,6 +30,7 @@ from reconciler.agent.actions import (
     other_gates,
 )
 from reconciler.agent.deadman import Deadman, ends_at, ends_in_time, first_deadline, next_deadline, unfit_for
+from reconciler.agent.pacing import paces
 from reconciler.agent.pods import ended_well
 from reconciler.agent.queueing import checks_with_ours_ready, is_admissible, is_enqueued, queue_of, waits_for_grant, was_taken_out
 from reconciler.agent.reading import (
@@ -213,6 +214,7 @@ def _keep(seen: Seen, right: Right, strays: Sequence[Stop]) -> _Steps:
     pods_from = maker(replace(seen, entry=entry))
     stay = touched or not ends_in_time(item, seen.pods, right.deadman)
     starts: list[Start] = [] if stay or pods_from is None else _lifts(seen, pods_from)
+    starts += paces(seen)
     run_seconds = next_deadline(item, seen.pods, grant, right.deadman)
     if not makes_jobs(item) and part(item, "spec").get("activeDeadlineSeconds") != run_seconds:
         ends = ends_at(item) if right.deadman is not None else None

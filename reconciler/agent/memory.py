@@ -18,6 +18,7 @@ from reconciler.agent.report import Content, Outbox, Pages
 from reconciler.agent.seen import Seen
 from reconciler.agent.settings import Settings
 from reconciler.model.grants import Grants
+from reconciler.model.progress import Progress
 from reconciler.model.report import Health
 from reconciler.ports import Clock, Cluster, ObjectStore, SyncEngine, SyncState
 
@@ -30,6 +31,14 @@ class Asked:
 
     at: float
     words: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """When a worker's output was read last, and what its progress was."""
+
+    at: float
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,8 @@ class Memory:
     """Failed programs whose output did not come, and when it was asked for last."""
     podless: Mapping[Key, Asked] = field(default_factory=dict)
     """Released workloads that have no pods, and what is complained of."""
+    paced: Mapping[Key, Paced] = field(default_factory=dict)
+    """Staging tasks that run, and how far they have come."""
     nudged: tuple[str, float] = ("", AT_ONCE)
     busy: bool = False
     """Whether another look soon will show something new."""

@@ -1,5 +1,4 @@
-"""`reconciler stage`: the step before a program that brings its checkpoint or its data, run in the attempt's pod; `image`, which
-warms a mirror; and `prune`.
+"""`reconciler stage`: the step before a program that brings its checkpoint, run in the attempt's pod; and `prune`.
 
 Decides who copies: of an Indexed Job the pod of index 0; the others wait until it says that it is done, for so long at most.
 What is copied, and when a checkpoint is complete, is for agent/stage.
@@ -7,7 +6,6 @@ What is copied, and when a checkpoint is complete, is for agent/stage.
 
 import os
 import threading
-import time
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -15,14 +13,8 @@ from urllib.parse import unquote, urlsplit
 from reconciler.agent.stage.checkpoints.retention import prune as prune_below
 from reconciler.agent.stage.checkpoints.seeding import Seeded, seed
 from reconciler.agent.stage.checkpoints.word import is_said, say_seeded
-from reconciler.agent.stage.dataset import fetch
-from reconciler.agent.stage.image import Line, warm
-from reconciler.agent.stage.rate import paced, rate_from
-from reconciler.app import open_registry, open_store
+from reconciler.app import open_store
 from reconciler.commands import screen
-from reconciler.commands.ends import BadInput
-from reconciler.model.image_ref import image_problem, parse_image, through_mirror
-from reconciler.model.progress import progress_line
 from reconciler.model.region import StoreAddress
 from reconciler.ports import ObjectStore, Refused, Transient
 
@@ -68,36 +60,6 @@ def prune(uri: str, keep: int) -> None:
         screen.say(f"{name} is not whole and was left: {what}")
     screen.say(f"kept: {', '.join(pruned.kept) or 'there is no complete checkpoint'}")
     screen.say(f"removed: {', '.join(pruned.removed) or 'nothing'} ({screen.size(pruned.removed_bytes)})")
-
-
-def dataset(source: str, target: str) -> None:
-    """Bring a dataset into a folder of this machine (`file:///data`). Raises Refused and Transient."""
-    found, into = _opened(source, make=False), urlsplit(target)
-    if found is None:
-        raise Refused(f"there is nothing at {source}; check the dataset's URI")
-    if into.scheme != "file":
-        raise Refused(f"{target} is no folder of this machine; give file:///folder")
-    fetched = fetch(*found, Path(unquote(into.path)))
-    whole = f"{fetched.objects} objects, {screen.size(fetched.size)}"
-    screen.say(f"{source} is in {unquote(into.path)}: {whole}; {screen.size(fetched.fetched_size)} of it fetched now")
-
-
-def image(reference: str, mirror: str, rate: float | None, rate_file: Path | None, platform: str) -> None:
-    """Have a region's mirror fetch an image. Raises Refused and Transient, and BadInput for what is no reference or no mirror."""
-    wrong = image_problem(reference) or image_problem(f"{mirror}/a/a")
-    if wrong is not None:
-        raise BadInput(f"{reference} through {mirror}: {wrong}", "give an image's reference, and the mirror as host or host:port")
-    clock, pause = time.monotonic, threading.Event().wait
-    took = paced(rate_from(rate, rate_file, clock), clock, pause)
-    line = Line(took, lambda progress: screen.say(progress_line(progress)), clock, pause)
-    warmed = warm(open_registry(os.environ), parse_image(through_mirror(reference, mirror)), line, platform)
-    words = {
-        True: "which says that it keeps all of it",
-        False: "which does not keep all of it",
-        None: "which does not say whether it keeps it",
-    }
-    read = f"{warmed.read_blobs} of {warmed.blobs} parts, {screen.size(warmed.read_size)} of {screen.size(warmed.size)}, read now"
-    screen.say(f"{reference} ({warmed.digest}) has come through {mirror}, {words[warmed.kept]}: {read}")
 
 
 def _wait(into: ObjectStore, prefix: str, source: str, wait_seconds: float) -> None:

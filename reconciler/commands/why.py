@@ -18,7 +18,7 @@ from reconciler.commands import regions_table, screen
 from reconciler.commands.names import job_in, refused_files, unusable
 from reconciler.commands.regions_table import RegionRow, refused_rows, rows_of
 from reconciler.commands.repository import MAIN, Look
-from reconciler.commands.status import problem_line, region_json
+from reconciler.commands.status import problem_line, region_json, result_line
 from reconciler.hub.ledger import RejectedFile
 from reconciler.hub.result_pointer import read_result
 from reconciler.model.attempt import State
@@ -165,7 +165,7 @@ def _data(record: JobRecord, result: ResultPointer | None) -> Iterator[str]:
             yield f"  code: {inputs.code.git} at {inputs.code.ref}{known}"
         yield from (f"  {last.name} writes {uri}" for uri in last.outputs if result is None or last.name != result.attempt)
     if result is not None:
-        yield f"  result: {', '.join(result.outputs) or 'no outputs'}, of {result.attempt} ({screen.clock(result.succeeded_at)})"
+        yield f"  {result_line(result)}"
 
 
 _ON_LOST: Final = {

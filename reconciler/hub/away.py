@@ -1,22 +1,24 @@
 """One step of the watch, for the cycle: regions are given up or shown to be, and their jobs are told what is so.
 
 Decides which regions are watched, and what people's words of them count for: a word holds for the last lease that anybody held
-in the region, so that it says nothing of a later silence. Invariant: a region that is heard of is given up at nobody's word.
+in the region, and until the region is heard of again, so that it says nothing of a later silence. That it was heard of stands in
+the ledger, as a trouble. Invariant: a region that is heard of is given up at nobody's word.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reconciler.hub.conditions import Told, conditions_of, in_words, standing_conditions
 from reconciler.hub.fleet import Word
 from reconciler.hub.granting import Granting
 from reconciler.hub.ledger import Ledger, Trouble
+from reconciler.hub.losing import Verdict
 from reconciler.hub.observing import GitSeen
 from reconciler.hub.regions import Reports
 from reconciler.hub.watch import Watch, Watched
 from reconciler.model.attempt import State
-from reconciler.model.reasons import Why, because
+from reconciler.model.reasons import Why, because, code_of
 from reconciler.model.region import LossTimes
 from reconciler.model.region_state import NOT_HEARD, RegionCondition, RegionState
 from reconciler.planning.observed import Away
@@ -68,7 +70,9 @@ def absence_of(watch: Watch, seen: GitSeen, reports: Reports, granting: Granting
     silent = {name for name, verdict in verdicts.items() if verdict.state in _SILENT}
     revoked = {name for name, verdict in verdicts.items() if verdict.state is RegionState.REVOKED}
     held = {name: _held(name, watch, reports, granting, before.get(name)) for name in silent | revoked}
-    words = [word for word in seen.sources.words if held.get(word.region) == word.epoch]
+    idle = tuple(_without_effect(watch, seen, reports, granting))
+    spent = {one.subject for one in idle}
+    words = [word for word in seen.sources.words if held.get(word.region) == word.epoch and _path(word) not in spent]
     confirmed = {word.region for word in words}
     forgotten = {word.region: word for word in sorted(words, key=lambda word: word.force) if word.says == "forget"}
     forced = {name for name, word in forgotten.items() if word.force and name in silent}
@@ -76,7 +80,7 @@ def absence_of(watch: Watch, seen: GitSeen, reports: Reports, granting: Granting
     now = clock.now()
     conditions = conditions_of(watched, Told(before, frozenset(reports.heard), held, forgotten), clock.monotonic(), now)
     declared = standing_conditions(seen.sources.fleet.regions, _standing(ledger), before, now)
-    said = (*_undeclared(declared), *_without_effect(seen.sources.words, watch, reports))
+    said = (*_undeclared(declared), *idle)
     epochs = {name: region.lease_epoch for name, region in reports.seen.items()}
     for name, epoch in watch.epochs().items():
         epochs[name] = max(epoch, epochs.get(name, 0))
@@ -105,16 +109,31 @@ def _undeclared(conditions: Mapping[str, RegionCondition]) -> Iterator[Trouble]:
             yield Trouble(subject=name, code=condition.reason.code, what=condition.reason.text)
 
 
-def _without_effect(words: Collection[Word], watch: Watch, reports: Reports) -> Iterator[Trouble]:
-    """Words of the very lease under which a region is heard of: they would hold of its next silence."""
-    if not words:
-        return
-    ready = [name for name, verdict in watch.verdicts().items() if verdict.state is RegionState.READY and name in reports.heard]
+def _path(word: Word) -> str:
+    return f"confirmations/{word.file}"
+
+
+def _without_effect(watch: Watch, seen: GitSeen, reports: Reports, granting: Granting) -> Iterator[Trouble]:
+    """Words of the present lease of a region that is heard of, or was since they were said: else they would hold of a silence
+    that nobody has looked into.
+    """
+    words, hub = seen.sources.words, seen.ledger.hub
+    verdicts = watch.verdicts() if words else {}
+    known = {one.subject for one in hub.troubles if one.code == code_of(Why.REGION_SPOKEN_OF)}
     for word in words:
-        report = reports.seen.get(word.region)
-        if word.region in ready and report is not None and report.lease_epoch == word.epoch:
+        held = _held(word.region, watch, reports, granting, hub.regions.get(word.region))
+        is_heard = _is_heard_of(word.region, verdicts, reports)
+        if held == word.epoch and (is_heard or _path(word) in known):
             reason = because(Why.REGION_SPOKEN_OF, region=word.region, file=word.file)
-            yield Trouble(subject=word.region, code=reason.code, what=reason.text)
+            yield Trouble(subject=_path(word), code=reason.code, what=reason.text)
+
+
+def _is_heard_of(region: str, verdicts: Mapping[str, Verdict], reports: Reports) -> bool:
+    """Whether it was heard of lately; where the hub's own clocks began anew, nobody was."""
+    verdict = verdicts.get(region)
+    if verdict is None or verdict.state is not RegionState.READY:
+        return False
+    return region in reports.heard and reports.heard_at(region) == verdict.since
 
 
 def _away(condition: RegionCondition, word: Word | None) -> Away:

@@ -113,7 +113,7 @@ def _then(name: str, watched: Watched, next_at: datetime | None) -> str:
         silent, known = watched.doubts[name]
         return because(Why.HUB_DOUBTS_ITSELF, silent=silent, known=known).text
     if name in watched.troubles:
-        return f"its lease cannot be looked at: {watched.troubles[name]}"
+        return f"its lease cannot be looked at, or taken away: {watched.troubles[name]}"
     if next_at is None:
         return _NOT_BY_TIME
     return f"its agent stops what runs there; at {in_words(next_at)} its lease is revoked, and its jobs start elsewhere"

@@ -24,6 +24,7 @@ from reconciler.hub.ledger import HubFile, Suspicion, Trouble
 from reconciler.hub.mark import Mark
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
+from reconciler.hub.placing import unapproved
 from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
 from reconciler.hub.result_pointer import ResultPointers
@@ -31,17 +32,14 @@ from reconciler.hub.results import RESTING_SECONDS, TRIES, Ended, HubOptions, Re
 from reconciler.hub.sources import Documents
 from reconciler.hub.standstill import Standstill
 from reconciler.hub.torn import Pushes
-from reconciler.hub.troubles import Standing, lasting, passing, since
+from reconciler.hub.transfers import crowded_now
+from reconciler.hub.troubles import Standing, full_links, lasting, passing, since
 from reconciler.hub.watch import Watch
 from reconciler.hub.world import Outcome, World
-from reconciler.model.attempt import Outcome as HowEnded
-from reconciler.model.attempt import State
 from reconciler.model.names import JobKey, digest, region_branch
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord
 from reconciler.model.region import LossTimes
-from reconciler.planning.lifecycle import settle
-from reconciler.planning.records import replace_current, withdraw
 from reconciler.ports import Clock, Conflict, GitRepository, ObjectStore, Refused, Transient
 
 
@@ -206,6 +204,7 @@ class Hub:
         marks = {name: [region.incarnation, region.sequence] for name, region in self._reports.seen.items()}
         named = {name: commit for name, commit in seen.heads.items() if not name.startswith(("region/", "proposals/"))}
         return World(
+            stage_image=self._options.stage_image,
             sources=seen.sources,
             ledger=seen.ledger,
             suspicion=suspicion,
@@ -232,14 +231,8 @@ class Hub:
         rendered = self._rendered(outcome.records, world, seen)
         if not rendered.refused:
             return outcome, rendered
-        records = dict(outcome.records)
-        for key, words in rendered.refused.items():
-            before = world.ledger.records.get(key)
-            proposed = before.current if before is not None else None
-            if proposed is not None and proposed.state is State.PROPOSED:  # approved in this cycle: its number is known
-                undone = replace_current(records[key], proposed)
-                undone = withdraw(undone, HowEnded.WITHDRAWN, because(Why.START_REFUSED, message=words), now)
-                records[key] = settle(undone, seen.sources.fleet.policy, now)
+        undone = unapproved(outcome.records, rendered.refused, world.ledger.records, seen.sources.fleet.policy, now)
+        records = {**outcome.records, **undone}
         outcome = replace(outcome, records=records, events=events_of(world.ledger.records, records))
         return outcome, self._rendered(records, world, seen)
 
@@ -257,7 +250,7 @@ class Hub:
         shut = frozenset(name for name in self._regions if not world.is_open(name))
         add_regions(publication, self._git, seen, rendered, shut, outcome.events)
         outcome = add_placements(publication, self._git, outcome, world.refused.keys())
-        troubles = self._troubles(world, seen, now)
+        troubles = self._troubles(world, seen, outcome, now)
         hub = HubFile(
             main=seen.main.commit if world.suspicion is None else seen.ledger.hub.main,
             suspicion=world.suspicion,
@@ -265,6 +258,7 @@ class Hub:
             term=self._term,
             holder=self._options.holder,
             regions=dict(world.conditions),
+            crowded=crowded_now(outcome.crowded),
         )
         blobs, fresh = status_blobs(self._git, world, outcome, hub, notices_of(hub), now)
         self._eyes.records.records |= fresh  # the next look need not read what was just written
@@ -292,9 +286,9 @@ class Hub:
         may = seen.ledger.hub.term == self._term or not seen.ledger.blobs
         return self._grant(seen.ledger.records, seen, seen.heads) if may else ()
 
-    def _troubles(self, world: World, seen: GitSeen, now: datetime) -> tuple[Trouble, ...]:
+    def _troubles(self, world: World, seen: GitSeen, outcome: Outcome, now: datetime) -> tuple[Trouble, ...]:
         before, index = seen.ledger.hub.troubles, self._memory.index
         strangers = {name: index.strangers(name, present) for name, present in seen.manifests.items()}
         found = lasting(world, self._reports.troubles, strangers)
         comes_and_goes = [*passing(world, self._ungranted), *self._unpointed, *self.board.troubles]
-        return since([*found, *self._standing.told(comes_and_goes, before)], before, now)
+        return since([*found, *full_links(outcome.full), *self._standing.told(comes_and_goes, before)], before, now)

@@ -55,7 +55,7 @@ class Drafts:
         """Make the manifests of all new attempts; whether any was refused that was not known to be, in which case it is known of
         every region then."""
         fresh = False
-        for key in [*outcome.placements, *outcome.proposals]:
+        for key in [*outcome.placements, *outcome.proposals, *outcome.tasks]:
             record = outcome.records[key]
             attempt = record.current
             region = regions.get(attempt.region) if attempt is not None else None

@@ -6,10 +6,10 @@ away costs time and changes nothing; a test holds it against one made from nothi
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from reconciler.hub.review import approved_region
-from reconciler.model.attempt import HOLDS_GPUS, MAY_RUN, RENDERED, State
+from reconciler.model.attempt import HOLDS_GPUS, MAY_RUN, RENDERED, Attempt, State
 from reconciler.model.grants import Grant
 from reconciler.model.names import JobKey, attempt_at, manifest_path, stem_of
 from reconciler.model.policy import Policy
@@ -206,9 +206,15 @@ def holding_of(record: JobRecord, policy: Policy) -> Holding | None:
     if attempt is None:
         return None
     expected = _expected_seconds(record, run_limit(record.spec, policy))
-    since = attempt.started_at or attempt.granted_at or attempt.placed_at
+    since = attempt.started_at or attempt.granted_at or _planned_start(attempt)
     ends = since + timedelta(seconds=expected) if since is not None and expected is not None else None
     return Holding(attempt.name, attempt.nodes, attempt.needs, attempt.gpu_model, ends)
+
+
+def _planned_start(attempt: Attempt) -> datetime | None:
+    """Of an attempt that has not begun: its data may have to come first."""
+    moments = [moment for moment in (attempt.placed_at, attempt.estimated_start_at) if moment is not None]
+    return max(moments, default=None)
 
 
 def grant_of(record: JobRecord, policy: Policy) -> Grant | None:
@@ -218,7 +224,13 @@ def grant_of(record: JobRecord, policy: Policy) -> Grant | None:
         return None
     left = run_seconds_left(record, policy)
     return Grant(
-        attempt=attempt.name, team=record.team, job_id=record.job_id, nodes=attempt.nodes, epoch=attempt.epoch, run_seconds=left
+        attempt=attempt.name,
+        team=record.team,
+        job_id=record.job_id,
+        nodes=attempt.nodes,
+        epoch=attempt.epoch,
+        run_seconds=left,
+        bytes_per_second=attempt.bytes_per_second,
     )
 
 

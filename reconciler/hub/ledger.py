@@ -58,6 +58,8 @@ class HubFile(Model):
     """That hub."""
     regions: dict[str, RegionCondition] = Field(default_factory=dict)
     """The regions that are not heard of, or were given up."""
+    crowded: dict[str, datetime] = Field(default_factory=dict)
+    """`<source> → <target>` of links of which transfers hold more than may be used, and since when."""
 
 
 class RejectedFile(Model):

@@ -74,11 +74,11 @@ def judged(sight: Sight, now: float) -> Verdict:
     return Verdict(RegionState.LOST, revocable_in(sight, now), sight.heard_at)
 
 
-def silent_together(verdicts: Mapping[str, Verdict], region: str, confirmed: Iterable[str] = ()) -> tuple[int, int]:
-    """How many regions fell silent in one window with `region`, and of how many. Those that were given up before, and those that
-    a person has confirmed to be lost, are no sign of anything.
+def silent_together(verdicts: Mapping[str, Verdict], region: str, aside: Iterable[str] = ()) -> tuple[int, int]:
+    """How many regions fell silent in one window with `region`, and of how many. Those that were given up before are no sign of
+    anything, nor those that are put `aside`.
     """
-    known = {name for name, verdict in verdicts.items() if verdict.state is not RegionState.REVOKED} - set(confirmed)
+    known = {name for name, verdict in verdicts.items() if verdict.state is not RegionState.REVOKED} - set(aside)
     began = verdicts[region].since
     silent = [name for name in known if verdicts[name].state is not RegionState.READY]
     return sum(abs(verdicts[name].since - began) <= WINDOW_SECONDS for name in silent), len(known)

@@ -85,6 +85,30 @@ class Thresholds(Model):
     """Attempts that may end without counting as failures before the job is held for a person."""
     drain_at_once: int = Field(default=8, ge=1, le=1000)
     """Of a region that is being drained so many jobs at most are on their way to another one."""
+    link_share: Fraction = 0.8
+    """Of what a link is believed to give, our transfers hold so much at most; the rest is for everything else that uses it."""
+    declared_margin: Fraction = 0.5
+    """So much of a declared capacity is not believed as long as nobody has measured the link: what is declared is often the speed
+    of a port, and one path through it gives less."""
+    measured_for_hours: float = Field(default=6.0, gt=0, le=10_000)
+    """A measurement is believed whole when it is new, and less with age: after so long by that margin, and then no less."""
+    link_trickle: Annotated[float, Field(ge=0, le=0.2)] = 0.02
+    """Of a link's rate, what each of the next transfers gets when the one before it is about to end, so that it is under way."""
+    link_lead_seconds: Seconds = 60
+    """A transfer is under way so long before those ahead of it are expected to have ended."""
+    link_full_minutes: Annotated[float, Field(ge=0, le=1440)] = 5.0
+    """A link of which more than its share is held for so long is full: no transfer begins on it until it is not."""
+
+
+class AheadOfNeed(Model):
+    """Datasets that are staged before a GPU is free, because several waiting jobs will want them there."""
+
+    jobs: int = Field(default=2, ge=1, le=10_000)
+    """At least so many jobs that wait."""
+    size: Quantity = "1T"
+    """Bytes under way for this at once at most; `0` switches it off."""
+    usd_per_day: Usd = 20.0
+    """What it may cost a day at most. A copy of unknown price is not made ahead of need."""
 
 
 class Policy(Model):
@@ -100,6 +124,8 @@ class Policy(Model):
     """What a job may ask for."""
     thresholds: Thresholds = Thresholds()
     """Numbers that decide."""
+    ahead_of_need: AheadOfNeed = AheadOfNeed()
+    """What is staged before it is needed."""
     loss: LossTimes = LossTimes()
     """When a region counts as lost, where it does not say so itself."""
 

@@ -104,6 +104,9 @@ class StoreAddress(Model):
     """For S3 stores that are not Amazon's."""
     location: Line | None = None
     """The S3 region name, where the store wants one."""
+    secret: Name | None = None
+    """Of a region's store: the secret that opens it for staging tasks, with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
+    in the namespace gpu-staging of every region that copies from or to it. Left out: their pods are let in as they are."""
 
 
 class Receiver(Model):
@@ -179,6 +182,9 @@ class Region(Model):
     """Tags that hold here, such as `gdpr`."""
     object_store: StoreAddress | None = None
     """The region's own bucket, for datasets, checkpoints and results."""
+    staged_limit: Quantity | None = None
+    """How much of its store staged copies of datasets may take, such as `20T`; beyond that the least recently used are removed,
+    never one in use. Left out: none is removed."""
     registry_mirror: Line | None = None
     """Host (and port) of the pull-through registry; images are then named through it."""
     registry_mirror_gbit_per_second: Annotated[float, Field(gt=0, le=100_000)] | None = None

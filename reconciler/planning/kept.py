@@ -101,6 +101,11 @@ def find_dataset(use: DatasetUse, datasets: Mapping[str, Dataset], known: Addres
     return None if use.uri is None else known.get(use.uri.rstrip("/"))
 
 
+def subject_of(use: DatasetUse, dataset: Dataset) -> str:
+    """What a staged copy is a copy of: `<dataset>@<version>`; `<dataset>@` where nobody gives a version."""
+    return f"{dataset.name}@{use.version or dataset.version or ''}"
+
+
 def addresses(datasets: Mapping[str, Dataset]) -> Addresses:
     """Every address of every dataset; of two that share one the first by name."""
     found: dict[str, Dataset] = {}

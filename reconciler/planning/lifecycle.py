@@ -207,7 +207,7 @@ def _phase(record: JobRecord, policy: Policy) -> tuple[Phase, Reason | None]:
 def _why_current(record: JobRecord, current: Attempt) -> Reason | None:
     if waits_for_region(record):
         return because(Why.REGION_LOST_WAITS, region=current.region, job=str(record.key))
-    return record.why if current.state is State.PROPOSED else current.reason
+    return record.why if current.state in (State.PROPOSED, State.STAGING) else current.reason
 
 
 def _over(
@@ -224,8 +224,8 @@ def _over(
         return Phase.FAILED, only
     if run_seconds_left(record, policy) == 0:
         return Phase.FAILED, because(Why.DEADLINE_EXCEEDED, limit_seconds=run_limit(record.spec, policy))
-    unreleased = record.spec.release < last.number
-    if last.outcome is Outcome.REGION_LOST and record.spec.on_region_lost == "hold" and unreleased:
+    may_have_run = last.granted_at is not None and record.spec.release < last.number
+    if last.outcome is Outcome.REGION_LOST and record.spec.on_region_lost == "hold" and may_have_run:
         return Phase.HELD, because(Why.REGION_LOST_HELD, region=last.region, job=str(record.key))
     since = [attempt for attempt in run if attempt.number > record.spec.release]
     disruptions = sum(attempt.outcome in _DISRUPTIVE or _rescheduled(attempt) for attempt in since)

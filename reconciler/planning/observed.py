@@ -102,9 +102,29 @@ def _stopping(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, n
     if found is not None and found.event is Event.SUCCEEDED:
         return _ended(record, found, workload, now)
     # Rule 5 of the protocol: a report that has acted on grants without the attempt says that nothing of it runs.
-    said = seen.without_it and (workload is None or workload.stopped)
-    proven = _is_lost(attempt, seen) and (_is_forgotten(seen) or not waits_for_region(record))
-    return replace_current(record, attempt.moved(Event.STOPPED, now)) if said or proven else record
+    if seen.without_it and (workload is None or workload.stopped):
+        return replace_current(record, attempt.moved(Event.STOPPED, now))
+    if not _is_lost(attempt, seen):
+        return record
+    record = _lost_while_stopping(record, attempt, seen)
+    waits = waits_for_region(record) and not _is_forgotten(seen)
+    return record if waits or record.current is None else replace_current(record, record.current.moved(Event.STOPPED, now))
+
+
+_ASKED_FOR = frozenset({Outcome.CANCELLED, Outcome.SUSPENDED, Outcome.SUPERSEDED})
+
+
+def _lost_while_stopping(record: JobRecord, attempt: Attempt, seen: Seen) -> JobRecord:
+    """It may have ended well before the stop reached it, and nobody was told: so what the job says of a lost region counts.
+
+    Not where a person has asked for the stop.
+    """
+    over = record.cancelled or record.spec.suspend or attempt.outcome in _ASKED_FOR
+    if over or record.spec.on_region_lost == "rerun" or attempt.outcome is Outcome.REGION_LOST:
+        return record
+    return replace_current(
+        record, attempt.model_copy(update={"outcome": Outcome.REGION_LOST, "reason": _why_lost(attempt, seen.away)})
+    )
 
 
 def _granted(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, now: datetime) -> JobRecord:

@@ -12,6 +12,8 @@ from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason
 from reconciler.model.region import Region
 from reconciler.planning.image_facts import ImageFacts
+from reconciler.planning.links import LinkKey
+from reconciler.planning.measured import Measured
 from reconciler.planning.shapes import ReportFacts
 
 
@@ -69,17 +71,45 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
+class Arriving:
+    """A dataset that is being brought to a region, for whichever job."""
+
+    source: str
+    """The region from where."""
+    uri: str
+    """Where it is there."""
+    bytes_left: int
+    seconds: float
+    """Until it is expected to be complete."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything that a pass needs to know."""
 
     regions: Mapping[str, RegionView]
-    links: Mapping[tuple[str, str], Link]
+    links: Mapping[LinkKey, Link]
     datasets: Mapping[str, Dataset]
     teams: Mapping[str, Team]
     policy: Policy
     pending: tuple[JobView, ...]
     used_gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each team holds at present."""
+    measured: Mapping[LinkKey, Measured] = field(default_factory=dict)
+    """What was measured of links; one that is not here goes by what is declared of it."""
+    held: Mapping[LinkKey, int] = field(default_factory=dict)
+    """What transfers hold of each link, in bytes a second."""
+    queued: Mapping[LinkKey, int] = field(default_factory=dict)
+    """Bytes that transfers under way, and those that wait for their turn, have still to bring over a link; a link that is not
+    here: nobody knows."""
+    full: Mapping[LinkKey, Reason] = field(default_factory=dict)
+    """Links on which nothing new may begin, and why."""
+    copies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Complete staged copies: subject (`kept.subject_of`) → region → URI."""
+    unbrought: Mapping[tuple[str, str], Reason] = field(default_factory=dict)
+    """(subject, region) of what could not be brought there a short while ago, and why."""
+    arriving: Mapping[str, Mapping[str, Arriving]] = field(default_factory=dict)
+    """Copies that are being staged: subject → region."""
     images: Mapping[str, ImageFacts] | None = None
     """What is known of images, by their names; None: nobody asks registries."""
     asks_images: bool = False

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from reconciler.model.attempt import Attempt, Outcome, State
-from reconciler.model.names import region_branch
+from reconciler.model.names import JobKey, region_branch
 from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase
+from reconciler.planning.observed import waits_for_region
 from reconciler.sim.judge import spans_within
 from reconciler.sim.left_over import alive_in, in_cluster, in_grants, on_branch
 from reconciler.sim.person import Fields, as_file
@@ -52,6 +53,7 @@ def drain(world: World) -> list[str]:
     while True:
         world.agenda.run(world.agenda.seconds + LOOK_SECONDS)
         _confirm(world)
+        _release(world)
         now = world.agenda.seconds
         state = dict(world.remote.branches)
         if state != before or world.judge.running():
@@ -71,12 +73,27 @@ def _confirm(world: World) -> None:
             world.person.commit({**world.person.files, path: as_file({"main": doubt.main})})
 
 
+def _release(world: World) -> None:
+    """People let go on what is held since its region was lost, or waits for it."""
+    for path in world.person.jobs():
+        fields = world.person.fields_at(path)
+        record = world.ledger.records.get(JobKey(path.split("/")[1], fields["job_id"]))
+        last = record.last if record is not None else None
+        if record is None or last is None or fields.get("release", 0) >= last.number:
+            continue
+        held = record.phase is Phase.HELD and record.why is not None and record.why.code == code_of(Why.REGION_LOST_HELD)
+        if held or waits_for_region(record):
+            world.tell(f"a person releases {record.job_id} after {last.name}")
+            world.person.edit(path, fields | {"release": last.number})
+
+
 def faults(world: World) -> list[str]:
     """Everything that is not as it must be at the end."""
     found = [
         *_of_jobs(world),
         *_left_over(world),
         *_of_outcomes(world),
+        *_of_choices(world),
         *_of_results(world),
     ]
     if not any(hub.is_quiet for hub in world.hubs):
@@ -191,6 +208,14 @@ def _of_outcomes(world: World) -> Iterator[str]:
             yield f"{attempt.name} was disrupted, and nothing happened to it"
         if attempt.outcome is Outcome.REGION_LOST and attempt.region not in {one.region for one in world.judge.given_up}:
             yield f"{attempt.name} is said to be lost with {attempt.region}, whose lease nobody revoked"
+
+
+def _of_choices(world: World) -> Iterator[str]:
+    """What must not be done twice is not done again after its region was lost, unless a person says so."""
+    for key, record in world.ledger.records.items():
+        lost = [one.number for one in record.this_run[:-1] if one.outcome is Outcome.REGION_LOST and one.granted_at is not None]
+        if record.spec.on_region_lost == "hold" and lost and record.spec.release < max(lost):
+            yield f"{key} went on after attempt {max(lost)} was lost with its region, and nobody has released it"
 
 
 def _was_hindered(world: World, region: str) -> bool:

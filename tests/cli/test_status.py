@@ -104,6 +104,7 @@ def test_json_says_the_same_in_a_stable_form(command: Command, world: HubWorld) 
         "gpus": {"nodes": 1, "per_node": 8, "total": 8},
         "since": "2026-05-01T12:01:00Z",
         "why": None,
+        "result": None,
         "conditions": [],
     }
     assert by_job["blue/wide"]["gpus"] == {"nodes": 9, "per_node": 8, "total": 72}

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs what the end-to-end tests need of Debian besides git, make, Python and Go, where it is missing: OpenSSL (keys of the
-# control planes), GnuPG and Redis (Argo CD), a C compiler (Gitea's SQLite), an image registry. Nothing is started: tests start
-# their own.
+# control planes), GnuPG and Redis (Argo CD), a C compiler (Gitea's SQLite), rclone and tc (links of the
+# data tests), an image registry. Nothing is started: tests start their own.
 set -euo pipefail
-declare -A packages=([openssl]=openssl [gpg]=gnupg [redis-server]=redis-server [gcc]=gcc [docker-registry]=docker-registry)
+declare -A packages=([openssl]=openssl [gpg]=gnupg [redis-server]=redis-server [gcc]=gcc [rclone]=rclone [tc]=iproute2)
+packages+=([docker-registry]=docker-registry)
 missing=()
 for program in "${!packages[@]}"; do
     command -v "$program" >/dev/null || missing+=("${packages[$program]}")

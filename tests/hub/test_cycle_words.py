@@ -70,7 +70,27 @@ def test_a_word_of_a_region_that_is_heard_of_is_told_to_be_without_effect(local:
     assert local.attempt() == first
     assert (lease(local).revoked, state(local)) == (False, RegionState.READY)
     said = [one.what for one in local.hub_file().troubles if one.code == "RegionSpokenOf"]
-    assert said[0].startswith("confirmations/forget-eu-1.yaml says that eu is lost, but it is heard of")
+    assert said[0].startswith("confirmations/forget-eu-1.yaml says that eu is lost, but it was heard of since")
+
+
+def test_a_word_says_nothing_of_a_silence_that_comes_after_the_region_was_heard_of_again(local: Rig) -> None:
+    """Also for a hub that was not there then; and once its file is gone, it can be said anew."""
+    first = local.placed()
+    wait(local, 60)
+    say(local, "forget", force=True)
+    local.tell_again("eu")
+    wait(local, 20, heard=("eu", "us"))
+    local.restart()
+    wait(local, 100)
+    assert (local.attempt(), lease(local).revoked, state(local)) == (first, False, RegionState.UNKNOWN)
+    assert [one.subject for one in local.hub_file().troubles if one.code == "RegionSpokenOf"] == [
+        "confirmations/forget-eu-1.yaml"
+    ]
+    local.put({"confirmations/forget-eu-1.yaml": None})
+    wait(local, 10)
+    say(local, "forget", force=True)
+    wait(local, 20)
+    assert lease(local).revoked
 
 
 # ---- forget -------------------------------------------------------------------------------------------------------

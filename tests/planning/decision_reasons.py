@@ -136,6 +136,23 @@ DECISIONS: dict[Why, tuple[Snapshot, type[Decision], str, Numbers]] = {
         "us",
         {"dataset": "corpus-a", "tag": "gdpr", "region": "us"},
     ),
+    Why.OUTPUT_NOT_COMPLIANT: (
+        world(
+            make_region("eu", a100=8, compliance=["gdpr"]),
+            make_region("us", object_store={"url": "s3://store-us/reconciler"}),
+            compliance=["gdpr"],
+            checkpoint_path="s3://store-us/checkpoints/llm-a/",
+        ),
+        Impossible,
+        "eu",
+        {
+            "what": "checkpoint_path",
+            "uri": "s3://store-us/checkpoints/llm-a/",
+            "store": "us",
+            "tag": "gdpr",
+            "whose": "job",
+        },
+    ),
     Why.OVERLAY_NOT_ALLOWED: (
         world(pod_overlay={"dnsConfig": {"searches": ["x"]}}),
         Impossible,

@@ -10,7 +10,7 @@ from reconciler.model.policy import Policy
 from reconciler.model.reasons import Why, because, code_of
 from reconciler.model.record import Phase
 from reconciler.planning.lifecycle import avoided_regions
-from reconciler.planning.observed import Seen
+from reconciler.planning.observed import Away, Seen
 from reconciler.planning.records import (
     run_limit,
     run_seconds_left,
@@ -258,3 +258,39 @@ def test_reasons_to_wait_go_when_it_no_longer_waits() -> None:
     assert look(waiting) == waiting, "the pass decides between Pending and Impossible"
     started = look(make_record(make_attempt(state=State.GRANTED, granted_at=NOW), **waits))
     assert (started.waits, started.waits_more, started.phase) == ({}, {}, Phase.STARTING)
+
+
+# ---- a region that is lost ------------------------------------------------------------------------------------------
+
+GIVEN_UP = Seen(None, without_it=False, away=Away(because(Why.REGION_AWAY, region="eu"), "10:05:00 UTC"), epoch=2)
+STOPPED_FOR: dict[str, tuple[str, Outcome, Outcome, Phase]] = {
+    "it was being moved, and may be done again": ("rerun", Outcome.MOVED, Outcome.MOVED, Phase.PENDING),
+    "it was being moved, and must not be done twice": ("hold", Outcome.MOVED, Outcome.REGION_LOST, Phase.HELD),
+    "it was not seen to start, and must not be done twice": ("hold", Outcome.START_TIMEOUT, Outcome.REGION_LOST, Phase.HELD),
+    "it was being moved, and waits for its region": ("wait", Outcome.MOVED, Outcome.REGION_LOST, Phase.STOPPING),
+    "a person has edited it": ("hold", Outcome.SUPERSEDED, Outcome.SUPERSEDED, Phase.PENDING),
+    "a person has edited it, and it would wait": ("wait", Outcome.SUPERSEDED, Outcome.SUPERSEDED, Phase.PENDING),
+}
+
+
+@pytest.mark.parametrize(("choice", "outcome", "then", "phase"), STOPPED_FOR.values(), ids=STOPPED_FOR)
+def test_what_was_being_stopped_when_its_region_was_lost(choice: str, outcome: Outcome, then: Outcome, phase: Phase) -> None:
+    """Whether it ended well before the stop reached it, only that region could tell."""
+    spec = make_spec(on_region_lost=choice)
+    attempt = make_attempt(state=State.STOPPING, spec=spec, outcome=outcome, epoch=1)
+    after = look(make_record(attempt, spec=spec, phase=Phase.STOPPING), seen=GIVEN_UP)
+    assert (after.attempts[0].outcome, after.phase) == (then, phase)
+    assert look(after, seen=GIVEN_UP) == after
+
+
+def test_a_region_that_is_lost_says_that_it_was_stopped_and_that_counts_as_ever() -> None:
+    spec = make_spec(on_region_lost="hold")
+    attempt = make_attempt(state=State.STOPPING, spec=spec, outcome=Outcome.MOVED, epoch=1)
+    after = look(make_record(attempt, spec=spec, phase=Phase.STOPPING), seen=Seen(None, without_it=True, epoch=2))
+    assert (after.attempts[0].outcome, after.phase) == (Outcome.MOVED, Phase.PENDING)
+
+
+def test_nothing_is_held_that_was_never_let_run() -> None:
+    spec = make_spec(on_region_lost="hold")
+    after = look(make_record(make_attempt(state=State.PLACED, spec=spec), spec=spec, phase=Phase.STARTING), seen=GIVEN_UP)
+    assert (after.attempts[0].outcome, after.phase) == (Outcome.REGION_LOST, Phase.PENDING)

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from reconciler.agent.stage.rate import Pause
 from reconciler.model.image_ref import ImageRef
 from reconciler.model.progress import Progress
 from reconciler.ports import Refused, Transient
 from reconciler.registry_port import PLATFORM, Blob, Denied, Registry, Resolved, Took
 
+Pause = Callable[[float], object]
+"""Waits for so many seconds."""
 AGAIN_SECONDS: Final = (1.0, 5.0, 15.0)
 """Waits after tries of one blob that broke off."""
 KEEPS_SECONDS: Final = (0.2, 0.5, 1.0, 3.0, 5.0)
