@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ import requests
 import yaml
 
 from tests.e2e.control_plane import free_ports
+from tests.e2e.token_server import TokenServer
 from tests.waiting import until
 
 USER, WORD = "puller", "puller-word"
@@ -30,10 +32,18 @@ CONFIG = "application/vnd.oci.image.config.v1+json"
 
 
 class RegistryServer:
-    """`login`: it wants USER and WORD. `upstream`: it is a mirror of that one. `start` brings it up, `stop` ends it; what it has
+    """`login`: it wants USER and WORD. `tokens`: it sends there. `upstream`: it is a mirror of that one. `start` brings it up, `stop` ends it; what it has
     stays in its folder."""
 
-    def __init__(self, folder: Path, *, login: bool = False, upstream: "RegistryServer | None" = None, **more: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        login: bool = False,
+        upstream: "RegistryServer | None" = None,
+        tokens: TokenServer | None = None,
+        **more: Any,
+    ) -> None:
         (self.port,) = free_ports(1)
         self.host = f"127.0.0.1:{self.port}"
         self.folder, self._login = folder, login
@@ -49,8 +59,13 @@ class RegistryServer:
         if login:
             (folder / "htpasswd").write_text(f"{_LINE}\n")
             settings["auth"] = {"htpasswd": {"realm": "tests", "path": str(folder / "htpasswd")}}
+        self._tokens = tokens
+        if tokens is not None:
+            settings |= tokens.settings
         if upstream is not None:
             settings["proxy"] = {"remoteurl": f"http://{upstream.host}"}
+            if upstream._tokens is not None:  # in proxy mode it meets no other challenge
+                settings["proxy"] |= {"username": USER, "password": WORD}
         (folder / "config.yml").write_text(yaml.safe_dump(settings))
         self._running: subprocess.Popen[bytes] | None = None
 
@@ -97,9 +112,12 @@ class RegistryServer:
 
     def request(self, method: str, path: str, **more: Any) -> requests.Response:
         """As who may do anything."""
-        answer = requests.request(
-            method, f"http://{self.host}/v2/{path}", auth=(USER, WORD) if self._login else None, timeout=20, **more
-        )
+        headers = dict(more.pop("headers", {}))
+        if self._tokens is not None:
+            repository = re.split(r"/(?:blobs|manifests)/", path)[0]
+            headers["Authorization"] = f"Bearer {self._tokens.token([f'repository:{repository}:pull,push'], USER)}"
+        auth = (USER, WORD) if self._login else None
+        answer = requests.request(method, f"http://{self.host}/v2/{path}", auth=auth, headers=headers, timeout=20, **more)
         answer.raise_for_status()
         return answer
 

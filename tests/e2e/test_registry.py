@@ -16,6 +16,7 @@ from reconciler.model.progress import MARK, last_progress
 from reconciler.ports import Refused, Transient
 from reconciler.registry_port import Blob, Denial, Denied, Resolved
 from tests.e2e.registry import INDEX, MANIFEST, USER, WORD, Pushed, RegistryServer, registry
+from tests.e2e.token_server import TokenServer, token_server
 from tests.waiting import until
 
 SMALL, LARGE = 300_000, 3_000_000
@@ -262,6 +263,37 @@ def test_a_mirror_that_wants_a_login_gets_it(upstream: RegistryServer, tmp_path:
         login = {"RECONCILER_REGISTRY_CONFIG": str(config_file(tmp_path, mirror.host))}
         assert "keeps all of it" in done(staged(image, mirror, environment=login))
         assert all(mirror.has(digest) for digest in pushed.blobs)
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Iterator[TokenServer]:
+    with token_server(tmp_path / "tokens") as server:
+        server.logins = {USER: WORD}
+        yield server
+
+
+def test_a_registry_with_a_token_server_opens_with_its_login(tokens: TokenServer, tmp_path: Path) -> None:
+    with registry(tmp_path / "guarded", tokens=tokens) as guarded:
+        pushed = guarded.push("team/guarded", "1", (SMALL,))
+        nobody = RegistryClient({}).resolve(ref(guarded, "team/guarded:1"))
+        assert isinstance(nobody, Denied)
+        assert (nobody.denial, nobody.certain) == (Denial.FORBIDDEN, False)
+        client = RegistryClient({"RECONCILER_REGISTRY_CONFIG": str(config_file(tmp_path, guarded.host))})
+        found = resolved(client, ref(guarded, "team/guarded:1"))
+        assert found.digest == pushed.digest
+        assert client.read(ref(guarded, "team/guarded:1"), found.blobs[1], lambda _: None) is False  # it has it itself
+        missing = client.resolve(ref(guarded, "team/guarded:2"))
+        assert isinstance(missing, Denied)
+        assert (missing.denial, missing.certain) == (Denial.MISSING, True)
+        assert tokens.asked == [("repository:team/guarded:pull", None), ("repository:team/guarded:pull", USER)]
+
+
+def test_a_mirror_brings_what_only_it_has_a_login_for(tokens: TokenServer, tmp_path: Path) -> None:
+    with registry(tmp_path / "guarded", tokens=tokens) as guarded:
+        pushed = guarded.push("team/behind", "1", (SMALL,))
+        with registry(tmp_path / "mirror", upstream=guarded) as mirror:
+            assert "keeps all of it" in done(staged(f"{guarded.host}/team/behind:1", mirror))
+            assert all(mirror.has(digest) for digest in pushed.blobs)
 
 
 def test_what_the_mirror_lacks_is_said_in_words(upstream: RegistryServer, mirror: RegistryServer) -> None:
