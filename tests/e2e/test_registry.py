@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 
 from reconciler.adapters.registry import RegistryClient
+from reconciler.hub.image_loop import ImageLoop
 from reconciler.model.image_ref import ImageRef, parse_image, through_mirror
 from reconciler.model.progress import MARK, last_progress
 from reconciler.ports import Refused, Transient
 from reconciler.registry_port import Blob, Denial, Denied, Resolved
+from tests.builders import TEAM
 from tests.e2e.registry import INDEX, MANIFEST, USER, WORD, Pushed, RegistryServer, registry
 from tests.e2e.token_server import TokenServer, token_server
+from tests.hub.rig import two_regions
+from tests.hub.words import SETTINGS
 from tests.waiting import until
 
 SMALL, LARGE = 300_000, 3_000_000
@@ -301,6 +305,26 @@ def test_what_the_mirror_lacks_is_said_in_words(upstream: RegistryServer, mirror
     _, wrong = running.communicate(timeout=60)
     assert running.returncode == 2
     assert f"{mirror.host} has no no/such with 1" in wrong
+
+
+def test_a_hub_pins_what_a_registry_has_and_finds_what_it_lacks(locked: RegistryServer, tmp_path: Path) -> None:
+    pushed = locked.push("team/train", "1.4", (SMALL,))
+    rig = two_regions(tmp_path)
+    rig.put({"reconciler.yaml": f"{SETTINGS}images: {{resolve: true}}\n"})
+    rig.job(image=f"{locked.host}/team/train:1.4")
+    rig.job("typo", image=f"{locked.host}/team/trian:1.4")
+    rig.settle()
+    logins = {"RECONCILER_REGISTRY_CONFIG": str(config_file(tmp_path, locked.host))}
+    loop = ImageLoop(rig.hub.board.images, lambda: RegistryClient(logins), rig.clock)
+    until(lambda: loop.turn() > 0, 60.0)
+    rig.settle()
+    assert rig.attempt().image == f"{locked.host}/team/train:1.4@{pushed.digest}"
+    assert f"{locked.host}/team/train@{pushed.digest}" in (
+        rig.text("region/eu", f"manifests/{TEAM}/{rig.attempt().name}.yaml") or ""
+    )
+    why = rig.record("typo").why
+    assert why is not None
+    assert why.code == "ImageMissing"
 
 
 def test_a_blob_with_other_bytes_is_refused(upstream: RegistryServer, client: RegistryClient) -> None:
