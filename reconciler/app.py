@@ -8,7 +8,9 @@ import re
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -27,6 +29,7 @@ from reconciler.registry_port import Registry
 if TYPE_CHECKING:
     from reconciler.adapters.git import BareClone
     from reconciler.adapters.webhooks import WebServer
+    from reconciler.agent.probing.prober import Prober
     from reconciler.hub.loop import HubLoop
     from reconciler.hub.results import HubOptions
 
@@ -200,6 +203,30 @@ def _forges(url: str) -> Callable[[ForgeAddress], Forge]:
         return open_forge(address, url, os.environ)
 
     return open_one
+
+
+def prober_for(region: str, store: ObjectStore) -> "Prober":
+    """Who measures a region's links, with the credentials for the other regions' stores from the environment."""
+    from random import Random
+
+    from reconciler.adapters.link_probe import Links
+    from reconciler.agent.probing.prober import Prober
+    from reconciler.agent.probing.schedule import Rules
+
+    clock = SystemClock()
+    return Prober(region, store, Links(region, os.environ, clock.monotonic), clock, Random(), Rules())  # noqa: S311 - no secret
+
+
+@contextmanager
+def measuring(prober: "Prober | None") -> Iterator[None]:
+    """Let it measure beside a `with` block, in a thread of its own that nobody waits for."""
+    over = threading.Event()
+    if prober is not None:
+        threading.Thread(target=prober.run, args=(over,), name="links", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def set_up_log() -> None:

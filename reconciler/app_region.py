@@ -9,7 +9,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -21,7 +21,7 @@ from reconciler.adapters.local import Settings as ClusterSettings
 from reconciler.agent.loop import Agent
 from reconciler.agent.record import Record, decode, joined
 from reconciler.agent.settings import Settings, Times, timed
-from reconciler.app import open_repository, policy_at, store_for
+from reconciler.app import measuring, open_repository, policy_at, prober_for, store_for
 from reconciler.model.base import matches_name
 from reconciler.model.gpu import parse_model
 from reconciler.model.names import STAGING_TEAM, region_branch
@@ -31,7 +31,6 @@ from reconciler.model.region import LossTimes, NodePool, Region
 from reconciler.ports import EntryKind, GitRepository, Refused, Transient
 
 MIB = 1024**2
-_REPORTS = 3
 CLUSTER = "cluster"
 """Folder in a region's, of its objects."""
 
@@ -52,6 +51,8 @@ class RegionOptions:
     poll_seconds: float = 1.0
     agent: Settings = field(default_factory=Settings)
     times: Times = field(default_factory=Times)
+    probes: bool = True
+    """Whether its links are measured."""
 
 
 class LocalRegion:
@@ -68,7 +69,9 @@ class LocalRegion:
         settings = ClusterSettings(region.name, teams, options.images)
         self._cluster = LocalCluster(options.folder / CLUSTER, nodes_of(region), runtime, clock, settings)
         self._sync = LocalSync(self._cluster, git, region_branch(region.name), clock, options.poll_seconds)
-        self._agent = Agent(region.name, self._cluster, self._sync, store, clock, agent, secrets.token_hex(8))
+        self._prober = prober_for(region.name, store) if options.probes else None
+        seat = region.name, self._cluster, self._sync, store, clock, agent
+        self._agent = Agent(*seat, secrets.token_hex(8), prober=self._prober)
         self._clock = clock
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -85,7 +88,8 @@ class LocalRegion:
         living.start()
         self._log.info("region started")
         try:
-            self._agent.run(self._stop, self._wake)
+            with measuring(self._prober):
+                self._agent.run(self._stop, self._wake)
         finally:
             living.join(10)
             self._cluster.close()
@@ -106,9 +110,14 @@ class LocalRegion:
 
 
 def _kept_up(options: RegionOptions, region: Region, loss: LossTimes) -> Settings:
-    """The agent's numbers, by the region's times: it is Unknown after three reports that are missing, not after one."""
-    agent = timed(options.agent, options.times, Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman))
-    return replace(agent, report_seconds=min(agent.report_seconds, loss.unknown_seconds / _REPORTS))
+    """The agent's numbers, by the region's times. Raises Refused for reports so seldom that one that is late would tell."""
+    said, most = options.times.report_seconds, loss.report_seconds
+    if said is not None and said > most:
+        late = f"{region.name} is Unknown after {loss.unknown_seconds} s (`unknown_seconds`), by one report that is late"
+        raise Refused(f"with --report {said:g}, {late}; let it report every {most:g} s, or more often")
+    often = min(options.agent.report_seconds, most)
+    own = Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman, often)
+    return timed(options.agent, options.times, own)
 
 
 def _processes(folder: Path) -> ProcessSettings:

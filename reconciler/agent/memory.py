@@ -4,14 +4,16 @@ What must survive is record.py's. Decides nothing. Invariant: a memory is a valu
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from reconciler.agent.answers import Answers
+from reconciler.agent.changing import changed
 from reconciler.agent.decide import Decision
 from reconciler.agent.granting import Known
 from reconciler.agent.health import Troubles, noted
 from reconciler.agent.lease import Holding
+from reconciler.agent.probing.prober import Prober
 from reconciler.agent.reading import Key
 from reconciler.agent.record import Record, Renewal
 from reconciler.agent.report import Content, Outbox, Pages
@@ -80,6 +82,8 @@ class Site:
     began: Anchor
     """When the agent was made."""
     kept: Kept
+    prober: Prober | None = None
+    """Who measures the links, in a thread of its own; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +144,4 @@ class Memory:
 
 def troubled(memory: Memory, code: str, about: str, error: Exception, now: float) -> Memory:
     """The memory with one more failure in it."""
-    return replace(memory, troubles=noted(memory.troubles, code, about, error, now))
+    return changed(memory, troubles=noted(memory.troubles, code, about, error, now))

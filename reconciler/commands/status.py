@@ -5,7 +5,8 @@ Decides what a row says; the ledger is the hub's word. JSON (schema_version 1): 
 schemas/result.schema.json, or null), and `conditions`: each with `type`, `code`, `text`, `message`, `since`), `staging` (each
 with `job_id`, `task`, `phase`, `attempt`, `progress`, `bytes_per_second`, `why`), `not_taken_in` (paths), `problems`, `troubles`
 (each with `subject`, `code`, `what`, `since`), `standstill` (`what`, `since`; or null), `regions` (those that are not Ready: each
-with `region`, `state`, `since`, `next_at`, `epoch`, `why`), `doubt`.
+with `region`, `state`, `since`, `next_at`, `epoch`, `why`), `links` (as measured: each with `source`, `target`,
+`bytes_per_second`, `samples`, `rtt_ms`, `problem`, `at`), `doubt`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from reconciler.commands import screen
+from reconciler.commands import links_table, screen
 from reconciler.commands.names import job_in, unseen
-from reconciler.commands.repository import Look
+from reconciler.commands.repository import InStore, Look
 from reconciler.hub.branches import beside, suspicious, told
 from reconciler.hub.ledger import RejectedFile, Suspicion, Trouble
+from reconciler.hub.link_table import MeasuredLine
 from reconciler.hub.repo_files import printable
 from reconciler.hub.result_pointer import pointer_to, succeeded
 from reconciler.model.attempt import Attempt
@@ -51,9 +53,11 @@ class Status:
     """Why the hub decides nothing at present, as it says in the store."""
     regions: Mapping[str, RegionCondition]
     """Those that are not Ready."""
+    links: tuple[MeasuredLine, ...] = ()
+    """What the links were measured to do, as the hub says in the store."""
 
 
-def status_of(look: Look, job: str | None, standstill: HubTrouble | None = None) -> Status:
+def status_of(look: Look, job: str | None, said: InStore | None = None) -> Status:
     """The status of all jobs, or of the one that is typed. Raises BadInput where there is none of that name."""
     records, problems, troubles = look.ledger.records, look.ledger.rejected.problems, look.ledger.hub.troubles
     regions = look.ledger.hub.regions
@@ -73,8 +77,9 @@ def status_of(look: Look, job: str | None, standstill: HubTrouble | None = None)
         problems=problems,
         doubt=look.ledger.hub.suspicion,
         troubles=troubles,
-        standstill=standstill,
+        standstill=said.standstill if said is not None else None,
         regions=regions,
+        links=said.links if said is not None and job is None else (),
     )
 
 
@@ -138,6 +143,7 @@ def notes(status: Status) -> Sequence[str]:
         found.append("no hub has written a ledger here yet")
     found += [told(trouble) for trouble in beside(status.troubles, status.regions)]
     found += needs_a_person(status.records)
+    found += links_table.more(status.links)
     return [screen.one_line(note) for note in (*found, *(problem_line(each) for each in status.problems))]
 
 
@@ -176,6 +182,10 @@ def show(status: Status, now: datetime) -> None:
         screen.say("\nregions that are not Ready")
         screen.show_table(REGION_HEADERS, region_rows(status, now))
         screen.say("")
+    if status.links:
+        screen.say("\nlinks as measured")
+        screen.show_table(links_table.HEADERS, links_table.rows_of(status.links, now))
+        screen.say("")
     for note in notes(status):
         screen.say(note)
 
@@ -194,6 +204,7 @@ def as_value(status: Status) -> dict[str, Any]:
         "troubles": [trouble.model_dump(mode="json") for trouble in status.troubles],
         "standstill": status.standstill.model_dump(mode="json") if status.standstill is not None else None,
         "regions": [region_json(name, condition) for name, condition in sorted(status.regions.items())],
+        "links": [links_table.as_value(line) for line in status.links],
         "doubt": doubt.model_dump(mode="json") if doubt is not None else None,
     }
 

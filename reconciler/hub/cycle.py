@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from reconciler.hub.afterwards import Afterwards
 from reconciler.hub.away import Absence, absence_of, times_of
 from reconciler.hub.branches import add_placements, add_regions, moved_regions, notices_of
 from reconciler.hub.budget import PushBudget
@@ -27,7 +28,6 @@ from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.placing import unapproved
 from reconciler.hub.publish import Cycle, Publication, status_blobs
 from reconciler.hub.regions import Reports
-from reconciler.hub.result_pointer import ResultPointers
 from reconciler.hub.results import RESTING_SECONDS, TRIES, Ended, HubOptions, Result
 from reconciler.hub.sources import Documents
 from reconciler.hub.standstill import Standstill
@@ -56,7 +56,7 @@ class Hub:
         self._watch = Watch(store, clock.monotonic)
         self._leadership = Leadership(store, options.holder, options.lease_seconds, clock.monotonic)
         self._granting = Granting(store)
-        self._results = ResultPointers(store)
+        self._afterwards = Afterwards(store, clock)
         self._standstill = Standstill(store, options.holder)
         self._term = self._above = 0
         self._budget = PushBudget(clock.monotonic)
@@ -94,7 +94,7 @@ class Hub:
             self._quiet = None
             self.board.leave()
             self._granting.reset()
-            self._results.forget()
+            self._afterwards.forget()
             self._watch.reset()
             self._eyes.forget()
             self._ungranted = {}
@@ -223,6 +223,7 @@ class Hub:
             images=self.board.images.known(seen.sources.fleet.settings.images),
             unreachable=absence.troubles,
             inputs=digest([named, marks])[:16],
+            measured=self._reports.measured(),
         )
 
     def _settled(self, world: World, seen: GitSeen, now: datetime) -> tuple[Outcome, Rendered]:
@@ -278,7 +279,7 @@ class Hub:
                 troubles[name] = str(error)
         self._granting.forget_ended(frozenset().union(*(what.stopping for what in wanted.values())))
         self._ungranted = troubles
-        self._unpointed = self._results.follow(records)
+        self._unpointed = self._afterwards.follow(records, seen.sources.fleet, self._reports)
         return tuple(f"the grants of {name} were not written: {words}" for name, words in troubles.items())
 
     def _grant_as_published(self, seen: GitSeen) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from reconciler.hub.intents import intent_for
 from reconciler.hub.placing import placed, waiting, what_to_bring
 from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import NeverIn, approved_region, review
-from reconciler.hub.staging import new_tasks, staged, staging_intents, tasks_in, why_staging, with_progress
+from reconciler.hub.staging import new_tasks, staged, staging_intents, tasks_ahead, tasks_in, why_staging, with_progress
 from reconciler.hub.steady import Steady
 from reconciler.hub.transfers import NO_LINES, Lines, at_its_pace, has_its_turn, lines_of, paced
 from reconciler.hub.world import Outcome, Unrendered, World
@@ -84,7 +84,7 @@ def _lines(records: dict[JobKey, JobRecord], world: World, now: datetime) -> Lin
     tasks = tasks_in(records)
     if not tasks:
         return NO_LINES
-    lines = lines_of(tasks, waited_for(records.values()), world, now)
+    lines = lines_of(tasks, waited_for(records), world, now)
     records |= paced(tasks, lines)
     return lines
 
@@ -97,7 +97,8 @@ def _passed(records: dict[JobKey, JobRecord], world: World, memory: Memory, line
     tasks: list[JobKey] = []
     known = ChainMap(fresh, records)
     snapshot = snapshot_of(world, memory.index, lines)
-    for decision in plan(snapshot, now, memory.rooms, MOST_PLACED):
+    decisions = plan(snapshot, now, memory.rooms, MOST_PLACED)
+    for decision in decisions:
         record = records[decision.key]
         if not isinstance(decision, Place):
             fresh[decision.key] = waiting(record, decision)
@@ -113,6 +114,7 @@ def _passed(records: dict[JobKey, JobRecord], world: World, memory: Memory, line
             fresh |= new_tasks(found.tasks, known, world, record.spec.priority_value, now)
             record = record.model_copy(update={"why": why_staging(record.current, known)})
         fresh[decision.key] = record
+    fresh |= tasks_ahead(decisions, snapshot, known, world, now)
     return Outcome(fresh, placements, proposals, (), tasks=tuple(tasks))
 
 

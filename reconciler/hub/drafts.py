@@ -81,7 +81,8 @@ def decide_with(drafts: Drafts, world: World, now: datetime, memory: Memory) -> 
     regions = world.sources.fleet.regions
     drafts.begin()
     while True:
-        outcome = decide(replace(world, unrendered=drafts.refusals(regions)), now, memory)
+        refusals = drafts.refusals(regions)
+        outcome = decide(world if refusals == world.unrendered else replace(world, unrendered=refusals), now, memory)
         if not drafts.try_all(outcome, regions):
             return outcome
 

@@ -7,6 +7,7 @@ away costs time and changes nothing; a test holds it against one made from nothi
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from reconciler.hub.review import approved_region
 from reconciler.model.attempt import HOLDS_GPUS, MAY_RUN, RENDERED, Attempt, State
@@ -117,7 +118,7 @@ class Index:
     def strangers(self, region: str, present: frozenset[str]) -> list[str]:
         """Those of the manifests on the region's branch that are an attempt's by their name, and of no attempt that is known."""
         found = present - self.manifests(region).keys()
-        return sorted(path for path in found if not self.may_leave(region, path) and stem_of(attempt_at(path)) is not None)
+        return sorted(path for path in found if not self.may_leave(region, path) and _is_attempts(path))
 
     def is_alive(self, region: str, attempt: str) -> bool:
         """Whether an attempt of that name stands in the region and has not ended."""
@@ -169,6 +170,12 @@ class Index:
 
     def _use(self, team: str, gpus: int) -> None:
         self.used_gpus[team] = self.used_gpus.get(team, 0) + gpus
+
+
+@lru_cache(maxsize=65536)
+def _is_attempts(path: str) -> bool:
+    """Whether a manifest is an attempt's, by its name."""
+    return stem_of(attempt_at(path)) is not None
 
 
 def said_by(record: JobRecord, policy: Policy) -> _Said:

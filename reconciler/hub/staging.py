@@ -14,20 +14,22 @@ from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
-from reconciler.model.record import JobRecord
+from reconciler.model.record import JobRecord, Phase
 from reconciler.model.region import Region, StoreAddress
 from reconciler.model.report import WorkloadReport
 from reconciler.model.stage import StageTask
-from reconciler.planning.decisions import Candidate
+from reconciler.planning.ahead_of_need import ahead_of_need
+from reconciler.planning.decisions import Candidate, Decision
 from reconciler.planning.evicting import to_evict, uses_of
 from reconciler.planning.lifecycle import Intent, admit, settle
 from reconciler.planning.records import grant, replace_current, withdraw
-from reconciler.planning.snapshot import RegionView
+from reconciler.planning.snapshot import RegionView, Snapshot
 from reconciler.planning.staging import (
     Waiting,
     intent_of,
     key_of,
     readiness,
+    spent_ahead,
     subjects,
     task_for,
     turned,
@@ -62,7 +64,7 @@ def staging_intents(records: Mapping[JobKey, JobRecord], regions: Mapping[str, R
     tasks = tasks_in(records)
     if not tasks:
         return {}
-    waiting: Mapping[str, Waiting] = waited_for(records.values())
+    waiting: Mapping[str, Waiting] = waited_for(records)
     stores, found = stores_of(regions), {}
     evict = _to_evict(tasks, records, regions)
     for key, task in tasks.items():
@@ -151,15 +153,32 @@ def begun(record: JobRecord, found: Brought, world: World, now: datetime) -> Job
 def new_tasks(
     found: Iterable[StageTask], records: Mapping[JobKey, JobRecord], world: World, priority: int, now: datetime
 ) -> dict[JobKey, JobRecord]:
-    """Records of the tasks that there are none of yet. One that has ended is taken up again in the next cycle."""
+    """Records of the tasks that there are none of yet; one that came to nothing is noted as it is wanted now, and the next cycle
+    takes it up again. What is under way or there stays as it is."""
     regions, policy = world.sources.fleet.regions, world.sources.fleet.policy
     stores, fresh = stores_of(regions), {}
     for task in found:
         key = key_of(task)
-        if key not in records:
+        before = records.get(key)
+        if before is None:
             image = regions[task.region].profile.stage_image or world.stage_image
             record = admit(key, wanted_task(task, stores, priority, image), now)
             fresh[key] = settle(record.model_copy(update={"stage": task}), policy, now)
+        elif before.phase in (Phase.FAILED, Phase.CANCELLED):
+            fresh[key] = before.model_copy(update={"stage": task})
+    return fresh
+
+
+def tasks_ahead(
+    decisions: Iterable[Decision], snapshot: Snapshot, records: Mapping[JobKey, JobRecord], world: World, now: datetime
+) -> dict[JobKey, JobRecord]:
+    """Records of the tasks that are begun before those who will want them have a place."""
+    size, usd = spent_ahead(tasks_in(records).values(), now)
+    fresh: dict[JobKey, JobRecord] = {}
+    for wish in ahead_of_need(decisions, snapshot, size, usd):
+        task = task_for(wish.source, snapshot.regions[wish.target], wish.jobs)
+        if task is not None:
+            fresh |= new_tasks([task], records, world, wish.priority, now)
     return fresh
 
 

@@ -50,7 +50,7 @@ def lines_of(tasks: Mapping[JobKey, JobRecord], waiting: Mapping[str, Waiting], 
     if not moving:
         return Lines(copies=copies, unbrought=failed)
     usable = usable_rates(fleet.links, world.measured, thresholds)
-    held = _summed((one.link, one.holds) for one in moving)
+    held = held_of(tasks.values())
     crowded = crowded_since(held, usable, _crowded_before(world.ledger.hub.crowded), now)
     full = full_links(crowded, held, usable, now, thresholds)
     ending = _summed((one.link, one.holds) for one in moving if one.is_stopping)
@@ -68,6 +68,11 @@ def lines_of(tasks: Mapping[JobKey, JobRecord], waiting: Mapping[str, Waiting], 
         unbrought=failed,
         arriving=_arriving(transfers, {one.record.job_id: one.task for one in moving}, left, now),
     )
+
+
+def held_of(tasks: Iterable[JobRecord]) -> dict[LinkKey, int]:
+    """What those of these tasks hold that have not ended, in bytes a second of each link."""
+    return _summed((one.link, one.holds) for one in _moving(tasks))
 
 
 class _Moving(NamedTuple):

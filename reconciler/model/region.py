@@ -1,7 +1,7 @@
 """A region: what a platform team declares of it. What it has free at the moment comes from its agent's report."""
 
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -123,6 +123,12 @@ class Receiver(Model):
     is not to choose which of the hub's secrets is used."""
 
 
+REPORT_SECONDS: Final = 10.0
+"""Between two reports of an agent, where nothing asks for more of them."""
+REPORTS_MISSED: Final = 3
+"""Reports that are missing before a region is Unknown: one that is late, or lost, says nothing."""
+
+
 class LossTimes(Model):
     """When a region that is not heard of counts as lost, and from when it is certain that nothing of ours runs there.
 
@@ -145,6 +151,11 @@ class LossTimes(Model):
     def revoked_after_seconds(self) -> int:
         """How long its lease must not have changed before it may be revoked."""
         return self.self_fence_seconds + self.fence_kill_seconds + self.margin_seconds
+
+    @property
+    def report_seconds(self) -> float:
+        """The longest that its agent may wait between two reports: three are missing before it is Unknown. In whole tenths."""
+        return self.unknown_seconds * 10 // REPORTS_MISSED / 10
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

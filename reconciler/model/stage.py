@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from reconciler.model.base import Model, Name, Uri
+from reconciler.model.base import Many, Model, Name, Uri
 
 
 class StageTask(Model):
@@ -21,3 +21,7 @@ class StageTask(Model):
     target_uri: Uri
     size_bytes: int | None = Field(default=None, ge=0)
     """As declared; None where nobody has said."""
+    ahead_for: Many[str] = ()
+    """Jobs, as `<team>/<job_id>`, for which it was begun before any of them had a place; empty of all other tasks."""
+    price_usd: float | None = Field(default=None, ge=0)
+    """Of the transfer, as estimated; None where the link's price is not known."""

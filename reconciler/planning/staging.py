@@ -48,8 +48,11 @@ def can_stage(view: RegionView) -> bool:
     return view.region.object_store is not None and view.facts is not None and STAGING_TEAM in view.facts.namespaces
 
 
-def task_for(way: Way, view: RegionView) -> StageTask | None:
-    """The task that brings to a region what comes by `way`; None where it cannot be brought before the job starts."""
+def task_for(way: Way, view: RegionView, ahead_for: Iterable[JobKey] = ()) -> StageTask | None:
+    """The task that brings to a region what comes by `way`; None where it cannot be brought before a job starts.
+
+    `ahead_for`: jobs that have no place yet and will probably want it there.
+    """
     target = staged_uri(view.region, way.subject)
     if target is None or not can_stage(view):
         return None
@@ -60,6 +63,8 @@ def task_for(way: Way, view: RegionView) -> StageTask | None:
         source_uri=way.uri,
         target_uri=target,
         size_bytes=way.bytes,
+        ahead_for=tuple(map(str, ahead_for)),
+        price_usd=way.price_usd,
     )
 
 
@@ -126,18 +131,28 @@ class Waiting:
     """By when it must be there so that the first of their deadlines can be met; None where none has one."""
 
 
-def waited_for(records: Iterable[JobRecord]) -> dict[str, Waiting]:
-    """Job id of a task → who waits for it. `records`: at least those whose attempt has not been granted."""
+def waited_for(records: Mapping[JobKey, JobRecord]) -> dict[str, Waiting]:
+    """Job id of a task → who waits for it: attempts that were placed; of a task ahead of need its jobs that have no place yet.
+
+    `records`: at least the tasks, and the jobs whose attempt has not been granted.
+    """
     found: dict[str, Waiting] = {}
-    for record in records:
+    for record in records.values():
         attempt = record.current
-        if attempt is None or attempt.state not in _STAYS:
-            continue
-        for name in attempt.stages:
-            before = found.get(name, Waiting(0))
-            deadlines = [moment for moment in (before.deadline, _must_start(record)) if moment is not None]
-            found[name] = Waiting(max(before.priority, record.spec.priority_value), min(deadlines, default=None))
+        if attempt is not None and attempt.state in _STAYS:
+            for name in attempt.stages:
+                found[name] = _also(found.get(name), record)
+        for job in record.stage.ahead_for if record.stage is not None else ():
+            wants = records.get(JobKey(*job.split("/", 1)))
+            if wants is not None and wants.current is None and wants.phase is Phase.PENDING:
+                found[record.job_id] = _also(found.get(record.job_id), wants)
     return found
+
+
+def _also(before: Waiting | None, record: JobRecord) -> Waiting:
+    known = before or Waiting(0)
+    deadlines = [moment for moment in (known.deadline, _must_start(record)) if moment is not None]
+    return Waiting(max(known.priority, record.spec.priority_value), min(deadlines, default=None))
 
 
 def _must_start(record: JobRecord) -> datetime | None:
@@ -227,6 +242,19 @@ def unbrought(tasks: Iterable[JobRecord], now: datetime) -> dict[tuple[str, str]
             words = record.why.text if record.why is not None else "its worker failed"
             found[task.subject, task.region] = because(Why.STAGING_FAILED, what=task.subject, region=task.region, message=words)
     return found
+
+
+def spent_ahead(tasks: Iterable[JobRecord], now: datetime) -> tuple[int, float]:
+    """Of tasks ahead of need: bytes that are still to come, and US dollars of those under way and of the last day."""
+    size, usd = 0, 0.0
+    for record in tasks:
+        task = record.stage
+        if task is None or not task.ahead_for or task.kind != "dataset":
+            continue
+        comes = record.phase not in FINISHED
+        size += (task.size_bytes or 0) if comes else 0
+        usd += (task.price_usd or 0.0) if comes or now < record.submitted_at + timedelta(days=1) else 0.0
+    return size, usd
 
 
 def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:

@@ -9,7 +9,7 @@ from reconciler.model.attempt import Outcome, State
 from reconciler.model.names import STAGING_TEAM
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.report import WorkloadReport
-from tests.builders import TEAMS
+from tests.builders import TEAM, TEAMS
 from tests.hub.rig import Rig
 from tests.hub.words import FILES, failed, region_file, running, stopped, succeeded
 
@@ -372,3 +372,34 @@ def test_what_could_not_be_brought_is_not_tried_again_at_once(rig: Rig) -> None:
     assert again.number == 5
     done(rig)
     assert rig.granted("eu") == [rig.attempt().name]
+
+
+def full(rig: Rig) -> None:
+    """All of eu is taken, for an hour."""
+    rig.jobs("busy-a", "busy-b", allowed_regions=["eu"], expected_runtime_seconds=3600)
+    rig.settle()
+    rig.tell_running("eu", namespaces=SPACES)
+    rig.settle()
+
+
+def test_what_several_will_want_is_brought_before_a_gpu_is_free(rig: Rig) -> None:
+    full(rig)
+    job(rig, "llm-a", allowed_regions=["eu"])
+    assert tasks(rig) == [], "one alone waits"
+    job(rig, "llm-b", allowed_regions=["eu"])
+    (task,) = tasks(rig)
+    assert task.stage is not None
+    assert task.stage.ahead_for == (f"{TEAM}/llm-a", f"{TEAM}/llm-b")
+    assert task.current is not None
+    assert task.current.name in rig.granted("eu")
+
+
+def test_what_nobody_will_want_any_more_is_ended(rig: Rig) -> None:
+    full(rig)
+    job(rig, "llm-a", allowed_regions=["eu"])
+    job(rig, "llm-b", allowed_regions=["eu"])
+    rig.remove("llm-a", "llm-b")
+    rig.settle()
+    (task,) = tasks(rig)
+    assert task.current is not None
+    assert task.current.name not in rig.granted("eu")

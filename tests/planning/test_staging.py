@@ -89,7 +89,7 @@ def test_the_most_urgent_job_and_the_first_deadline_count() -> None:
         waits("b", task, priority="high"),
         waits("c", task, priority="normal", deadline="2026-05-02T12:00:00Z"),
     ]
-    (found,) = waited_for(jobs).values()
+    (found,) = waited_for({job.key: job for job in jobs}).values()
     assert found.priority == 75
     assert found.deadline is not None
     assert found.deadline.isoformat() == "2026-05-02T12:00:00+00:00"
@@ -98,7 +98,7 @@ def test_the_most_urgent_job_and_the_first_deadline_count() -> None:
 def test_who_runs_already_waits_for_nothing() -> None:
     record = waits("a", task_of())
     assert record.current is not None
-    assert waited_for([replace_current(record, record.current.model_copy(update={"state": State.GRANTED}))]) == {}
+    assert waited_for({record.key: replace_current(record, record.current.model_copy(update={"state": State.GRANTED}))}) == {}
 
 
 WANTED: dict[str, tuple[Phase, bool, bool]] = {
@@ -115,7 +115,7 @@ WANTED: dict[str, tuple[Phase, bool, bool]] = {
 def test_what_is_wanted(case: str) -> None:
     phase, waited, wanted = WANTED[case]
     task = task_of()
-    waiting = waited_for([waits("a", task)])[key_of(task).job_id] if waited else None
+    waiting = waited_for({record.key: record for record in [waits("a", task)]})[key_of(task).job_id] if waited else None
     intent = intent_of(record_of(task, phase), waiting, STORES)
     assert (intent.wanted is not None) == wanted
     if intent.wanted is not None:

@@ -30,10 +30,10 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[S3Server
 
 
 @pytest.fixture(scope="module")
-def wires() -> Iterator[Wires]:
+def wires() -> Wires:
     made = Wires()
     made.start()
-    yield made
+    return made
 
 
 @pytest.mark.parametrize("end", END.values(), ids=END.keys())
