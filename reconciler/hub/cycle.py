@@ -91,7 +91,8 @@ class Hub:
         ledger cannot be believed."""
         term = self._leadership.step(above=max(self._granting.highest_term, self._above))
         if term is None:
-            self._quiet = self.board.view = None
+            self._quiet = None
+            self.board.leave()
             self._granting.reset()
             self._afterwards.forget()
             self._watch.reset()
@@ -147,7 +148,7 @@ class Hub:
         """Everything that a decision hangs on but for the time."""
         silent = frozenset(name for name in self._regions if (self._reports.age_seconds(name) or 0.0) > self._fresh_seconds)
         states = tuple((name, verdict.state) for name, verdict in self._watch.verdicts().items())
-        return sorted(heads.items()), self._reports.matter(), silent, states, self._closed.state(), self._term, self.board.taken
+        return sorted(heads.items()), self._reports.matter(), silent, states, self._closed.state(), self._term, self.board.matter
 
     def _decide_and_publish(self, seen: GitSeen, times: Mapping[str, LossTimes]) -> Result | None:
         now = self._clock.now()
@@ -162,6 +163,7 @@ class Hub:
         self.board.view = View(seen, world)
         outcome, rendered = self._settled(world, seen, now)
         outcome = self.board.named(outcome)
+        self.board.images.want(self._memory.index.pending.values(), seen.sources.fleet, now)
         publication, outcome, troubles = self._publication(world, seen, outcome, rendered, now)
         if not publication.updates:
             before = self._ungranted
@@ -178,8 +180,7 @@ class Hub:
             return None
         self._budget.spend()
         if not pushed.done:
-            ungranted = self._grant_as_published(seen)
-            return self._refused(pushed.refusals, publication, troubles, ungranted)
+            return self._refused(pushed.refusals, publication, troubles, self._grant_as_published(seen))
         heads = dict(seen.heads)
         for update in publication.updates:
             heads.pop(update.branch, None)
@@ -193,8 +194,7 @@ class Hub:
     def _refused(
         self, refusals: Mapping[str, str], publication: Publication, troubles: tuple[str, ...], ungranted: tuple[str, ...]
     ) -> Result:
-        pushed = [update.branch for update in publication.updates]
-        wait = self._closed.note(refusals, pushed, publication.cycle.branches.status)
+        wait = self._closed.note(refusals, [update.branch for update in publication.updates], publication.cycle.branches.status)
         said = tuple(f"the remote refuses {branch}: {words}" for branch, words in sorted(refusals.items()))
         return Result(Ended.REFUSED, troubles=troubles + said, ungranted=ungranted, again_in_seconds=wait)
 
@@ -220,6 +220,7 @@ class Hub:
             away=absence.away,
             epochs=absence.epochs,
             conditions=absence.conditions,
+            images=self.board.images.known(seen.sources.fleet.settings.images),
             unreachable=absence.troubles,
             inputs=digest([named, marks])[:16],
             measured=self._reports.measured(),
@@ -283,13 +284,12 @@ class Hub:
 
     def _grant_as_published(self, seen: GitSeen) -> tuple[str, ...]:
         """Where nothing could be published. Before its term stands in the ledger a hub grants nothing: another may write yet."""
-        if seen.ledger.hub.term == self._term or not seen.ledger.blobs:
-            return self._grant(seen.ledger.records, seen, seen.heads)
-        return ()
+        may = seen.ledger.hub.term == self._term or not seen.ledger.blobs
+        return self._grant(seen.ledger.records, seen, seen.heads) if may else ()
 
     def _troubles(self, world: World, seen: GitSeen, outcome: Outcome, now: datetime) -> tuple[Trouble, ...]:
         before, index = seen.ledger.hub.troubles, self._memory.index
         strangers = {name: index.strangers(name, present) for name, present in seen.manifests.items()}
         found = lasting(world, self._reports.troubles, strangers)
-        comes_and_goes = [*passing(world, self._ungranted), *self._unpointed, *self.board.taken.troubles]
+        comes_and_goes = [*passing(world, self._ungranted), *self._unpointed, *self.board.troubles]
         return since([*found, *full_links(outcome.full), *self._standing.told(comes_and_goes, before)], before, now)

@@ -29,6 +29,7 @@ from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord
 from reconciler.model.region_state import NOT_HEARD
 from reconciler.planning.decisions import Place
+from reconciler.planning.images import image_seconds
 from reconciler.planning.lifecycle import admit, advance, settle
 from reconciler.planning.observed import NOTHING_SEEN, Seen
 from reconciler.planning.override import never_in
@@ -71,7 +72,7 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
     records |= decided.records
     if world.conditions or drained(world.sources.fleet.regions):
         memory.index.update(records, policy)
-        left = snapshot_of(world, memory.index, lines)
+        left = replace(snapshot_of(world, memory.index, lines), asks_images=False)  # of jobs that do not wait nobody asks
         records |= emptied(records, left, world.away, now)
         records |= with_foreseen(records, world, left, now, MOST_PLACED)
     events = events_of(world.ledger.records, records)
@@ -232,6 +233,9 @@ def snapshot_of(world: World, index: Index, lines: Lines = NO_LINES) -> Snapshot
         copies=lines.copies,
         arriving=lines.arriving,
         unbrought=lines.unbrought,
+        images=world.images,
+        asks_images=world.images is not None,
+        image_seconds=image_seconds(world.images, fleet.regions),
     )
 
 

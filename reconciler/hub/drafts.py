@@ -110,5 +110,6 @@ def rendering_of(record: JobRecord, attempt: Attempt, region: Region, stage_imag
         checkpoint=attempt.checkpoint,
         seeded_from=attempt.seeded_from,
         stage_image=stage_image,
+        image=attempt.image,
         dataset_uris=uris or tuple(use.uri or "" for use in record.spec.datasets),
     )

@@ -16,7 +16,7 @@ from reconciler.model.names import JobKey, attempt_at, manifest_path, stem_of
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import JobRecord, Phase
-from reconciler.planning.kept import kept_datasets
+from reconciler.planning.kept import kept_datasets, kept_image
 from reconciler.planning.lifecycle import avoided_regions
 from reconciler.planning.records import run_limit, run_seconds_left, run_seconds_used
 from reconciler.planning.snapshot import Holding, JobView
@@ -253,6 +253,7 @@ def job_view(record: JobRecord, limit: int | None) -> JobView:
         run_seconds=_expected_seconds(record, limit),
         unrendered=_refused_there(record),
         kept=kept_datasets(record),
+        kept_image=kept_image(record),
     )
 
 

@@ -43,7 +43,7 @@ def placed(
     if refused is not None:
         return waiting(record, Wait(record.key, refused, {})), None, False
     attempt = new_attempt(record, decision.chosen, now, proposed=rule is not None)
-    attempt = with_inputs(attempt, record, world.sources.fleet.datasets)
+    attempt = with_inputs(attempt, record, world.sources.fleet.datasets, world.images)
     after = with_attempt(record, attempt)
     placement = _placement(after, attempt, decision, world.inputs, now)
     if rule is not None:

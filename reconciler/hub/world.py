@@ -14,6 +14,7 @@ from reconciler.model.placement import Placement
 from reconciler.model.reasons import Reason
 from reconciler.model.record import JobRecord
 from reconciler.model.region_state import RegionCondition
+from reconciler.planning.image_facts import ImageFacts
 from reconciler.planning.links import LinkKey
 from reconciler.planning.measured import Measured
 from reconciler.planning.observed import Away
@@ -55,6 +56,8 @@ class World:
     """Region → the highest epoch that its lease was seen to have."""
     conditions: Mapping[str, RegionCondition] = field(default_factory=dict)
     """The same, as it is published."""
+    images: Mapping[str, ImageFacts] | None = None
+    """What is known of the images of jobs that wait, by their names; None: nobody asks registries."""
     unreachable: Sequence[Trouble] = ()
     """Leases that could not be looked at, or written."""
     measured: Mapping[LinkKey, Measured] = field(default_factory=dict)

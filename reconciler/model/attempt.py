@@ -149,6 +149,8 @@ class Attempt(Model):
     """How the region's nodes spell the GPU models that will do; empty for any."""
     dataset_uris: Many[str] = ()
     """Where it reads each of the job's datasets."""
+    image: str | None = None
+    """Its image with the digest that the name stood for, `registry/repository[:tag]@sha256:…`; None: as the spec names it."""
     inputs: Inputs | None = None
     """None of attempts that were decided before this was noted."""
     outputs: Many[str] = ()

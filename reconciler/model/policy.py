@@ -27,6 +27,8 @@ class Weights(Model):
     """How near the data is, in round-trip time."""
     start_time: Weight = 0.0
     """How soon it can start, data included."""
+    image_locality: Weight = 0.0
+    """The share of the image that the region's mirror has."""
     rdma: Weight = 0.3
     """Only for jobs that would use RDMA but can do without."""
 
@@ -182,11 +184,21 @@ class ForgeAddress(Model):
         return self
 
 
+class Images(Model):
+    """Whether the hub asks image registries. Off unless said: many hubs cannot reach them."""
+
+    resolve: bool = False
+    """`true`: the images of jobs that wait are looked up. A tag is pinned to its digest, and an image that does not exist is
+    found before placement."""
+    mirrors: bool = False
+    """`true`: the regions' mirrors are asked how much of an image they have; the hub must reach them."""
+
+
 SETTINGS_FILE = "reconciler.yaml"
 
 
 class Settings(Model):
-    """reconciler.yaml: branches, store, intervals, forge."""
+    """reconciler.yaml: branches, store, intervals, forge, images."""
 
     branches: Branches = Branches()
     """Names of the branches."""
@@ -196,3 +208,5 @@ class Settings(Model):
     """How often the hub looks and pushes."""
     forge: ForgeAddress | None = None
     """Where pull requests are opened and answered; left out: review is by plain Git."""
+    images: Images = Images()
+    """Whether image registries are asked."""

@@ -198,6 +198,8 @@ class Region(Model):
     never one in use. Left out: none is removed."""
     registry_mirror: Line | None = None
     """Host (and port) of the pull-through registry; images are then named through it."""
+    registry_mirror_gbit_per_second: Annotated[float, Field(gt=0, le=100_000)] | None = None
+    """How quickly it brings what it has not, in Gbit/s; left out: not known, and images count for nothing in start estimates."""
     workloads: Many[WorkloadKind] = ("job",)
     """Kinds of workload that are installed."""
     sync_engine: Literal["flux", "argocd", "local"] = "flux"

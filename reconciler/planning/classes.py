@@ -19,6 +19,7 @@ from reconciler.planning.compliance import Misplaced, misplaced, refused_for, st
 from reconciler.planning.decisions import Expected
 from reconciler.planning.filters import Fit, Refusal, lacking, needs_in, permitted, reachable, suited
 from reconciler.planning.haste import haste_of
+from reconciler.planning.images import image_refusal, image_share, images_of
 from reconciler.planning.impossible import why_never
 from reconciler.planning.kept import addresses
 from reconciler.planning.scoring import Best, Facts, Terms, best_of, fixed_terms, weights_for
@@ -123,8 +124,8 @@ class Classifier:
 
     def key(self, job: JobView) -> Hashable:
         """What tells its class from others in this snapshot."""
-        image = job.spec.image if job.spec.image in self._snapshot.image_seconds else None
-        return class_key(job), image, self._misplaced(job)
+        images = images_of(job.spec, job.kept_image) if self._snapshot.images or self._snapshot.image_seconds else None
+        return class_key(job), images, self._misplaced(job)
 
     def _misplaced(self, job: JobView) -> tuple[Misplaced, ...]:
         return misplaced(job, self._snapshot, self._addresses, self._stores)
@@ -135,16 +136,17 @@ class Classifier:
         refused: dict[str, Refusal] = {}
         fits: dict[str, tuple[Fit, tuple[Facts, ...]]] = {}
         permitted_in, suited_in, moves_to = self._rules(job), self._shapes(job), self._transfers(job)
-        pulls = self._snapshot.image_seconds.get(job.spec.image, {})
+        pulls = self._snapshot.image_seconds.get(job.image, {})
         broken = self._misplaced(job)
-        for region, _ in self._regions:
-            suits, move = suited_in[region], moves_to[region]
-            answers = (permitted_in[region], refused_for(broken, region), suits, move)
+        for region, view in self._regions:
+            suits, move, pull = suited_in[region], moves_to[region], image_refusal(job, view.region, self._snapshot)
+            answers = (permitted_in[region], refused_for(broken, region), suits, move, pull)
             noes = [answer for answer in answers if isinstance(answer, Refusal)]
             if noes:  # what holds for ever is what must be mended
                 refused[region] = next((refusal for refusal in noes if refusal.ever), noes[0])
             elif isinstance(suits, tuple) and isinstance(move, Move):
-                fits[region] = (suits[0], tuple(Facts(move, usd, rdma, pulls.get(region, 0.0)) for usd, rdma in suits[1]))
+                image = pulls.get(region, 0.0), image_share(job, region, self._snapshot)
+                fits[region] = (suits[0], tuple(Facts(move, usd, rdma, *image) for usd, rdma in suits[1]))
         best = best_of([fact for _, facts in fits.values() for fact in facts], job.run_seconds)
         options = tuple(
             self._option(job, region, fit, [(fact, self._terms(job, fact, best, weights)) for fact in facts])

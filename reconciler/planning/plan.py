@@ -18,6 +18,7 @@ from reconciler.planning.capacity import Capacity
 from reconciler.planning.classes import Choice, Classifier, JobClass, Option
 from reconciler.planning.decisions import Candidate, Decision, Impossible, Place, Wait
 from reconciler.planning.filters import lacking
+from reconciler.planning.images import unasked
 from reconciler.planning.ordering import Order
 from reconciler.planning.outlook import Outlook
 from reconciler.planning.rooms import Rooms
@@ -67,6 +68,9 @@ class _Pass:
         found = self._class_of(job)
         if found.never is not None:
             return Impossible(job.key, found.never, found.reasons)
+        looked_up = unasked(job, self._snapshot, self._now)
+        if looked_up is not None:
+            return Wait(job.key, looked_up, found.reasons)
         rated = self._rate(job, found)
         if rated:
             return self._weigh(job, found, rated)

@@ -40,6 +40,8 @@ class Facts:
     rdma: bool
     image_seconds: float = 0.0
     """What fetching its image takes there."""
+    image_share: float | None = None
+    """Of its image, what is there already; None where that is not known."""
 
     @property
     def ready_seconds(self) -> float:
@@ -86,6 +88,7 @@ def fixed_terms(spec: JobSpec, facts: Facts, best: Best, weights: Weights, polic
         ("bandwidth", _bandwidth(facts.move, best), weights.bandwidth),
         ("latency", _latency(facts.move), weights.latency),
         ("start time", 1.0 / (1.0 + facts.ready_seconds / HOUR), weights.start_time),
+        ("image locality", facts.image_share or 0.0, weights.image_locality),
     ]
     if spec.network is None and wants_rdma(spec):
         terms.append(("rdma", 1.0 if facts.rdma else 0.0, weights.rdma))

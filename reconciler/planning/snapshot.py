@@ -11,6 +11,7 @@ from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason
 from reconciler.model.region import Region
+from reconciler.planning.image_facts import ImageFacts
 from reconciler.planning.links import LinkKey
 from reconciler.planning.measured import Measured
 from reconciler.planning.shapes import ReportFacts
@@ -60,6 +61,13 @@ class JobView:
     """(region, words) of regions for which no manifest of it can be made, or whose sync engine refuses it."""
     kept: tuple[Dataset, ...] = ()
     """Registered datasets as its run's first attempt read them; empty while none has run."""
+    kept_image: str | None = None
+    """Its image with the digest that its run's first attempt had; None while none has run, or nobody looked it up."""
+
+    @property
+    def image(self) -> str:
+        """The program's image, as its next attempt names it."""
+        return self.kept_image or self.spec.image
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,5 +110,9 @@ class Snapshot:
     """(subject, region) of what could not be brought there a short while ago, and why."""
     arriving: Mapping[str, Mapping[str, Arriving]] = field(default_factory=dict)
     """Copies that are being staged: subject → region."""
+    images: Mapping[str, ImageFacts] | None = None
+    """What is known of images, by their names; None: nobody asks registries."""
+    asks_images: bool = False
+    """Whether registries are asked for the images of `pending` that are not known yet, so that their jobs wait a moment."""
     image_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """What fetching an image takes where it is not: image, as the spec names it → region; nothing for one that is not here."""
