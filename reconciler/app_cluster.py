@@ -160,6 +160,8 @@ class ClusterRegion:
         """Whether another replica has renewed the region's lease since this one did: then only this one's way to its server is
         broken, and what it would report is old. Where nobody can reach the API server, nobody else has begun to."""
         agent = self._agent
+        if agent is not None and agent.memory.holding.watched is not None:
+            return True
         lease = agent.memory.holding.lease if agent is not None and agent.memory.holding.sent_at is not None else None
         if agent is None or lease is None:
             return False
