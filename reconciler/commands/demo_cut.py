@@ -83,7 +83,7 @@ def demo_cut(root: Path, cut: str, *, keep: bool) -> None:
         wrong = [*_unseen(telling), *_faults(telling)]
         _show(telling, wrong, keep=keep)
         if keep:
-            stay(processes)
+            stay(stage, processes)
     if wrong:
         raise AnswerIsNo
 

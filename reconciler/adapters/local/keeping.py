@@ -112,8 +112,8 @@ def _be_seated(folder: Path) -> None:
         raise Refused(f"{file} cannot be read or written ({error}); delete it if this folder is no copy") from error
     if said != found:
         raise Refused(
-            f"{folder} is a copy of another region's folder: what that one starts would be started here once more. Give this "
-            f"region an empty folder; or, if the agent of that one has ended and will never be started again, delete {file}"
+            f"{folder} is a copy of another region's folder, and what that one starts would be started here once more; give "
+            f"this region an empty folder, or, if the agent of that one has ended and will never be started again, delete {file}"
         )
 
 
