@@ -80,6 +80,11 @@ class Holding:
         """Whether another agent may still show that it is alive, and take the lease back."""
         return self.own < self.trial
 
+    @property
+    def is_ousted(self) -> bool:
+        """Whether it has done so: what runs here as well is a second copy."""
+        return self.is_on_trial and self.watched is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Taking:

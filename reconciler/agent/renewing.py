@@ -207,7 +207,7 @@ def right_now(site: Site, memory: Memory, record: Record) -> Right:
     valid = is_valid(memory.holding, now, fence)
     overdue = not valid and now >= fence_at(memory.holding, record, memory.inherited, fence)
     epoch = max(memory.holding.epoch, record.epoch)
-    stop_all = memory.holding.offered is not None or overdue
+    stop_all = memory.holding.offered is not None or overdue or memory.holding.is_ousted
     deadman = _deadman(site, memory, record) if valid and site.settings.deadman else None
     return Right(epoch, valid=valid, stop_all=stop_all, kill_seconds=site.settings.fence_kill_seconds, deadman=deadman)
 

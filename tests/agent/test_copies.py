@@ -94,6 +94,21 @@ def test_both_say_that_the_region_is_taken() -> None:
         assert "RegionTaken" in codes
 
 
+def test_what_runs_in_a_copy_is_stopped_as_soon_as_the_original_is_seen_to_live() -> None:
+    """A copy to the last byte: the uids are the original's, and Kubernetes runs there what ran."""
+    original, _ = original_and_record()
+    copy = started(region=Region(Line(FailingStore())))
+    assert copy.record().agents == original.record().agents
+    copy.store, copy.agents = Line(line_of(original).shared), 100
+    copy.clock.seconds = original.clock.seconds
+    copy.restart()
+    copy.agent.step()
+    assert copy.phases(A1) == ["Running"]
+    living(45, original, copy)
+    assert (original.phases(A1), copy.phases(A1)) == (["Running"], [])
+    assert original.lease().incarnation == "incarnation-1"
+
+
 def test_what_is_not_in_a_copy_is_not_said_to_have_ended() -> None:
     original, record = original_and_record()
     copy = copied(original, record)
