@@ -112,13 +112,18 @@ def say_alive(file: Path, stop_at: float, kill_at: float) -> None:
     mine.replace(file)
 
 
-def _allowed(file: Path) -> tuple[float, float]:
-    """When to stop, and when to kill; long ago where that was not said since this boot."""
+def _allowed(file: Path, before: tuple[float, float] = (0.0, 0.0)) -> tuple[float, float]:
+    """When to stop, and when to kill; what was read before, where that was not said since this boot."""
     try:
         said = json.loads(file.read_text(encoding="utf-8"))
-        return (said["stop_at"], said["kill_at"]) if said["boot"] == _boot() else (0.0, 0.0)
+        return (said["stop_at"], said["kill_at"]) if said["boot"] == _boot() else before
     except (OSError, ValueError, KeyError, TypeError):
-        return 0.0, 0.0
+        return before
+
+
+def _held(folder: Path) -> Path:
+    """The folder itself, wherever it is moved to: another one of its name may be another region's."""
+    return Path(f"/proc/self/fd/{os.open(folder, os.O_RDONLY | os.O_DIRECTORY)}")
 
 
 def _boot() -> str:
@@ -130,14 +135,16 @@ class _Leash:
 
     def __init__(self, folder: Path, file: Path) -> None:
         self._folder = folder
-        self._file = file
+        self._file = _held(file.parent) / file.name
+        self._allowed = 0.0, 0.0
+        self._told = False
         self.pulled = False
         """Whether the shim has begun to end the program."""
         signal.signal(signal.SIGALRM, self._look)
         signal.setitimer(signal.ITIMER_REAL, _FIRST_LOOK_SECONDS)
 
     def _look(self, *_: object) -> None:
-        stop_at, kill_at = _allowed(self._file)
+        self._allowed = stop_at, kill_at = _allowed(self._file, self._allowed)
         now = time.clock_gettime(_BOOT)
         if now >= stop_at:
             self._stop()
@@ -150,8 +157,10 @@ class _Leash:
     def _stop(self) -> None:
         """SIGTERM to its process group, once, whoever it comes from."""
         self.pulled = True
-        if not (self._folder / "told").exists():
-            (self._folder / "told").touch()
+        if not (self._folder / "told").exists() and not self._told:
+            self._told = True
+            with contextlib.suppress(OSError):  # of a folder that somebody has removed
+                (self._folder / "told").touch()
             os.killpg(os.getpgrp(), signal.SIGTERM)
 
 
@@ -209,7 +218,7 @@ def main(folder: Path) -> int:
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become the parent of what the program leaves behind")
     launch = json.load(sys.stdin)
-    me = identity_of(os.getpid())
+    me, folder = identity_of(os.getpid()), _held(folder)
     started = _now()
     if me is None or not write_once(folder / "claim", {**me._asdict(), "started": started}):
         return 0

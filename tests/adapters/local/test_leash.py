@@ -1,6 +1,7 @@
 """A program does not outlive its region's right to run it, whatever became of the region."""
 
 import json
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -87,6 +88,42 @@ def test_what_was_not_said_since_this_boot_is_no_word(tmp_path: Path, said: str 
     assert shim._allowed(file) == (0.0, 0.0)
     say_alive(file, 5.0, 7.5)
     assert shim._allowed(file) == (5.0, 7.5)
+    file.unlink()
+    assert shim._allowed(file, (5.0, 7.5)) == (5.0, 7.5)
+
+
+def test_another_region_in_a_folder_of_that_name_does_not_speak_for_it(worlds: tuple[Leashed, Leashed], tmp_path: Path) -> None:
+    """The folder was moved away while programs of it run, and an agent began anew in an empty one."""
+    silent, alive = worlds
+    for world in worlds:
+        world.say(4, 12)
+        world.run('trap "exit 0" TERM; echo up; while :; do sleep 0.05; done', name="heeds")
+        world.logged("up", "heeds")
+    program, other = silent.program("heeds"), alive.program("heeds")
+    place = silent.container_folder("heeds").relative_to(silent.folder)
+    moved = silent.folder.rename(tmp_path / "moved")
+    silent.folder.mkdir()
+    silent.say(600, 700)
+    alive.folder.rename(tmp_path / "renamed")
+    alive.folder = tmp_path / "renamed"
+    alive.say(600, 700)
+    until(lambda: not is_running(program), 30)
+    said = until(lambda: [*(moved / place).glob("exit")])
+    assert json.loads(said[0].read_text(encoding="utf-8"))["code"] == 143
+    assert is_running(other)
+    shutil.rmtree(silent.folder)
+    moved.rename(silent.folder)
+
+
+def test_programs_of_a_folder_that_was_removed_end_as_well(worlds: tuple[Leashed, Leashed]) -> None:
+    silent, _ = worlds
+    silent.say(2, 14)
+    silent.run("trap '' TERM; echo up; while :; do sleep 0.05; done", name="deaf")
+    silent.logged("up", "deaf")
+    program = silent.program("deaf")
+    shutil.rmtree(silent.folder)
+    until(lambda: not is_running(program), 30)
+    silent.folder.mkdir()
 
 
 def test_programs_get_the_signals_of_any_other_program(worlds: tuple[Leashed, Leashed]) -> None:
