@@ -29,7 +29,7 @@ e2e: $(READY) ## on real control planes, Flux, Argo CD, Gitea, S3: built from th
 	@tests/e2e/packages.sh
 	@tests/e2e/build.sh $(if $(filter fleet faults,$(SUITE)),kubestack flux argocd gitea s3)$(if $(filter data,$(SUITE)),s3) >/dev/null
 	$(if $(filter fleet all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/fleet -n 0 -p no:randomly --timeout=600)
-	$(if $(filter faults all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/faults -n 0 -p no:randomly --timeout=$(if $(filter real,$(FAULTS_TIMES)),3600,600))
+	$(if $(filter faults all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/faults -n 2 --dist=worksteal -p no:randomly --timeout=$(if $(filter real,$(FAULTS_TIMES)),3600,600))
 	$(if $(filter data all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/data -n 0 -p no:randomly --timeout=1200)
 	$(if $(filter parts all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e --ignore=tests/e2e/fleet --ignore=tests/e2e/faults --ignore=tests/e2e/data -n 2 --dist=loadfile -p no:randomly --timeout=600)
 

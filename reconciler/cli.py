@@ -13,7 +13,7 @@ import typer
 from reconciler.cli_cluster import agent, bootstrap, doctor
 from reconciler.cli_edits import cancel, confirm, cordon, drain, forget, lost, release, rerun, uncordon
 from reconciler.cli_options import AsJson, Job, Repo, Store
-from reconciler.cli_stage import dataset, evict
+from reconciler.cli_stage import dataset, evict, image
 from reconciler.commands import ends
 
 app = typer.Typer(
@@ -206,6 +206,7 @@ def prune(
 
 stage_app.command()(dataset)
 stage_app.command()(evict)
+stage_app.command()(image)
 app.command()(bootstrap)
 app.command()(doctor)
 

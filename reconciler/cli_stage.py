@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from reconciler.registry_port import PLATFORM
+
 
 def dataset(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="s3://bucket/prefix/ or file:///folder/.")],
@@ -41,3 +43,20 @@ def evict(target: Annotated[str, typer.Argument(metavar="TARGET", help="The fold
     from reconciler.commands.stage_bulk import evict as run
 
     run(target)
+
+
+def image(
+    reference: Annotated[str, typer.Argument(metavar="REF", help="The image.")],
+    mirror: Annotated[str, typer.Option("--mirror", metavar="HOST[:PORT]", help="The region's pull-through registry.")],
+    rate: Annotated[
+        float | None, typer.Option("--rate", metavar="BYTES_PER_SECOND", min=0, help="Never faster than that; 0: pause.")
+    ] = None,
+    rate_file: Annotated[
+        Path | None, typer.Option("--rate-file", metavar="PATH", help="A file that says the rate, read again while it runs.")
+    ] = None,
+    platform: Annotated[str, typer.Option("--platform", metavar="OS/ARCH", help="Of an image of several.")] = PLATFORM,
+) -> None:
+    """Have a region's mirror fetch an image before any node asks for it."""
+    from reconciler.commands.stage_image import image as run
+
+    run(reference, mirror, rate, rate_file, platform)

@@ -22,6 +22,7 @@ from reconciler.model.policy import Policy, Settings
 from reconciler.model.record import JobRecord
 from reconciler.model.region import Region
 from reconciler.model.report import RegionReport
+from reconciler.model.result import ResultPointer
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
 SUFFIX = ".schema.json"
@@ -41,6 +42,7 @@ KINDS: Mapping[str, type[Model]] = MappingProxyType(
         "report": RegionReport,
         "grants": Grants,
         "lease": Lease,
+        "result": ResultPointer,
     }
 )
 """Kinds of file and what each becomes. The first eight are written by people on main, the ninth by people and the hub."""

@@ -15,6 +15,7 @@ from reconciler.agent.pods import report_pod, short
 from reconciler.agent.queueing import is_enqueued, why_it_waits
 from reconciler.agent.reading import condition, is_complete, is_held, is_true, makes_jobs, moment, part, uid_of
 from reconciler.agent.seen import Seen, Standing, changed_since, standing, stopped
+from reconciler.model.progress import Progress
 from reconciler.model.report import PodReport, WorkloadReport, WorkloadState
 from reconciler.ports import KubeObject
 
@@ -22,14 +23,16 @@ LONGEST_TAIL: Final = 4096
 """Bytes of a failed program's output."""
 
 _FAILURES: Final = ("Failed", "FailureTarget")
+_FENCED: Final = "Fenced"
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What was asked about an attempt: the last output of its failed program; what keeps it from having pods."""
+    """What was asked about an attempt: the last output of its failed program; what keeps it from having pods; its progress."""
 
     tail: str = ""
     waiting: str | None = None
+    progress: Progress | None = None
 
 
 NO_CAUSE: Final = Cause()
@@ -56,6 +59,7 @@ def report_attempt(seen: Seen, *, is_left_over: bool, cause: Cause = NO_CAUSE) -
         ended_at=_ended_at(item and job_of(seen, item), pods) if state == "Ended" else None,
         log_tail=shortened_tail(cause.tail),
         waiting=short(cause.waiting or _waits_in_queue(seen, item)),
+        progress=cause.progress,
     )
 
 
@@ -116,7 +120,10 @@ def _succeeded(seen: Seen, item: KubeObject | None) -> bool:
 
 def _failed(seen: Seen, item: KubeObject) -> str | None:
     words = [condition(item, kind).get("reason") or kind for kind in _FAILURES if is_true(item, kind)]
-    return why_failed(item, str(words[0]), seen.grant) if words else None
+    if words:
+        return why_failed(item, str(words[0]), seen.grant)
+    # What is granted is closed by the fence alone: a right that was taken away is never given again.
+    return _FENCED if seen.grant is not None and standing(seen) is Standing.CLOSED else None
 
 
 def _ended_at(item: KubeObject | None, pods: tuple[PodReport, ...]) -> datetime | None:

@@ -18,7 +18,7 @@ from reconciler.commands import regions_table, screen
 from reconciler.commands.names import job_in, refused_files, unusable
 from reconciler.commands.regions_table import RegionRow, refused_rows, rows_of
 from reconciler.commands.repository import MAIN, Look
-from reconciler.commands.status import problem_line, region_json
+from reconciler.commands.status import problem_line, region_json, result_line
 from reconciler.hub.ledger import RejectedFile
 from reconciler.hub.result_pointer import read_result
 from reconciler.model.attempt import State
@@ -155,6 +155,8 @@ def _data(record: JobRecord, result: ResultPointer | None) -> Iterator[str]:
     last = record.last
     inputs = last.inputs if last is not None else None
     if last is not None and inputs is not None:
+        if last.image is not None:
+            yield f"  image: {last.image}"
         for dataset in inputs.datasets:
             version = f"version {dataset.version}" if dataset.version else "of which no version is declared"
             yield f"  reads {dataset.name}, {version}"
@@ -163,7 +165,7 @@ def _data(record: JobRecord, result: ResultPointer | None) -> Iterator[str]:
             yield f"  code: {inputs.code.git} at {inputs.code.ref}{known}"
         yield from (f"  {last.name} writes {uri}" for uri in last.outputs if result is None or last.name != result.attempt)
     if result is not None:
-        yield f"  result: {', '.join(result.outputs) or 'no outputs'}, of {result.attempt} ({screen.clock(result.succeeded_at)})"
+        yield f"  {result_line(result)}"
 
 
 _ON_LOST: Final = {

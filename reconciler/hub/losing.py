@@ -6,7 +6,7 @@ given up at a moment. What is done about it is the watch's (watch.py), what beco
 Invariant: no state but Revoked lets anything start elsewhere, and that one is a fact in the store, not a judgement.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from reconciler.hub.leases import LeaseSeen
@@ -62,6 +62,22 @@ def revocable_in(sight: Sight, now: float) -> float | None:
     return max(lease.since + lasts - now, 0.0)
 
 
+def in_turn(waits: Mapping[str, float], first: float, due: Sequence[str] = ()) -> dict[str, float]:
+    """Seconds until each of these regions is given up, one a minute. `waits`: until it may be, as far as it goes itself; `first`:
+    until any may be; `due`: the order of those that may be now.
+    """
+    left, turn, found = dict(waits), first, {}
+    order = {name: place for place, name in enumerate(due)}
+    while left:
+        turn = max(turn, min(left.values()))
+        ready = (name for name, wait in left.items() if wait <= turn)
+        name = min(ready, key=lambda name: (order.get(name, len(order)), name))
+        found[name] = turn
+        del left[name]
+        turn += ONE_A_MINUTE
+    return found
+
+
 def judged(sight: Sight, now: float) -> Verdict:
     """The region's state."""
     silent, times = now - sight.heard_at, sight.times
@@ -74,11 +90,11 @@ def judged(sight: Sight, now: float) -> Verdict:
     return Verdict(RegionState.LOST, revocable_in(sight, now), sight.heard_at)
 
 
-def silent_together(verdicts: Mapping[str, Verdict], region: str, confirmed: Iterable[str] = ()) -> tuple[int, int]:
-    """How many regions fell silent in one window with `region`, and of how many. Those that were given up before, and those that
-    a person has confirmed to be lost, are no sign of anything.
+def silent_together(verdicts: Mapping[str, Verdict], region: str, aside: Iterable[str] = ()) -> tuple[int, int]:
+    """How many regions fell silent in one window with `region`, and of how many. Those that were given up before are no sign of
+    anything, nor those that are put `aside`.
     """
-    known = {name for name, verdict in verdicts.items() if verdict.state is not RegionState.REVOKED} - set(confirmed)
+    known = {name for name, verdict in verdicts.items() if verdict.state is not RegionState.REVOKED} - set(aside)
     began = verdicts[region].since
     silent = [name for name in known if verdicts[name].state is not RegionState.READY]
     return sum(abs(verdicts[name].since - began) <= WINDOW_SECONDS for name in silent), len(known)

@@ -1,7 +1,7 @@
 """Jobs for which nothing has changed since the last cycle: they need no second look until some moment.
 
 Decides only when a look may be left out. Invariant: leaving it out changes nothing, because `advance` is a pure function of the
-record, the file, what the region reports of the attempt, the policy and the time; time matters only at the moments noted here.
+record, the file, what is seen of the attempt's region, the policy and the time; time matters only at the moments noted here.
 """
 
 from collections.abc import Mapping
@@ -42,6 +42,8 @@ class Steady:
             and was.without_it == seen.without_it
             and was.refused == seen.refused
             and was.away == seen.away
+            and was.ungranted == seen.ungranted
+            and was.epoch == seen.epoch
         )
         return same and (known[3] is None or now < known[3])
 

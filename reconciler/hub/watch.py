@@ -7,11 +7,11 @@ Invariants: nothing is revoked but a lease that did not change for as long as it
 looked; a stretch in which the hub did not see counts for nothing.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reconciler.hub.leases import Leases
-from reconciler.hub.losing import ONE_A_MINUTE, Sight, Verdict, doubts_itself, is_due, judged, silent_together
+from reconciler.hub.losing import ONE_A_MINUTE, Sight, Verdict, doubts_itself, in_turn, is_due, judged, silent_together
 from reconciler.hub.regions import Reports
 from reconciler.model.region import LossTimes
 from reconciler.model.region_state import RegionState
@@ -42,13 +42,15 @@ class Watch:
         self._times: Mapping[str, LossTimes] = {}
         self._heard_at: dict[str, float] = {}
         self._doubted: frozenset[str] = frozenset()
-        self._gave_up_at: float | None = None
+        self._gave_up_at = float("-inf")
+        self._tried_at: dict[str, float] = {}
+        self._failed: dict[str, str] = {}
         self._blind: frozenset[str] = frozenset()
 
     def declare(self, times: Mapping[str, LossTimes]) -> None:
         """Every region that is to be watched, and its times; the others are forgotten."""
         self._times = times
-        for known in (self._looked_at, self._seen_since, self._heard_at):
+        for known in (self._looked_at, self._seen_since, self._heard_at, self._tried_at):
             for name in known.keys() - times.keys():
                 del known[name]
 
@@ -57,6 +59,8 @@ class Watch:
         self._looked_at.clear()
         self._seen_since.clear()
         self._heard_at.clear()
+        self._tried_at.clear()
+        self._failed.clear()
         self.leases.seen = {}
 
     def look(self, reports: Reports) -> None:
@@ -114,27 +118,47 @@ class Watch:
         nobody can have had there, for silent ones; `forced`: silent regions that a person takes the risk for.
         """
         before = self.verdicts()
-        troubles = dict(self.leases.unseen)
-        doubts = self._doubts(before, confirmed)
-        now = self._monotonic()
-        unseen = doubts.keys() | self._blind | self.leases.unseen.keys()
-        due = [
-            name for name in sorted(before) if name not in unseen and is_due(self._sight(name, never_led=name in never_led), now)
-        ]
-        if due and self._may_give_up(now):
-            self._give_up(due[0], next_epochs, troubles)
+        doubts = self._doubts(before, confirmed, never_led)
+        due = self._due(before.keys() - doubts.keys() - self._blind - self.leases.unseen.keys(), never_led)
+        self._failed = {name: words for name, words in self._failed.items() if name in due}
+        if due and self._turn_in() == 0.0:
+            self._give_up(due[0], next_epochs)
         for name in sorted(forced):
-            self._give_up(name, next_epochs, troubles, forced=True)
-        return Watched(self.verdicts(), doubts, troubles, self._blind)
+            self._give_up(name, next_epochs, forced=True)
+        return Watched(self._with_turns(due, doubts), doubts, self._failed | self.leases.unseen, self._blind)
+
+    def _due(self, regions: Collection[str], never_led: Collection[str]) -> list[str]:
+        """Which of these may be given up, in their order: one that cannot be, or runs nothing, stands in no other's way."""
+        now = self._monotonic()
+        due = [name for name in regions if is_due(self._sight(name, never_led=name in never_led), now)]
+        return sorted(due, key=lambda name: (self._tried_at.get(name, float("-inf")), name in never_led, name))
+
+    def _turn_in(self) -> float:
+        """Seconds until the next region may be given up."""
+        return max(self._gave_up_at + ONE_A_MINUTE - self._monotonic(), 0.0)
+
+    def _with_turns(self, due: Sequence[str], doubts: Collection[str]) -> dict[str, Verdict]:
+        """The states; what is lost is given up in its turn, and at no moment where it cannot be."""
+        verdicts = self.verdicts()
+        lost = {name: one.next_in for name, one in verdicts.items() if one.state is RegionState.LOST and name not in doubts}
+        able = (name for name in lost if name not in self._failed and (lost[name] != 0.0 or name in due))
+        turns = in_turn({name: wait for name in able if (wait := lost[name]) is not None}, self._turn_in(), due)
+        return verdicts | {name: verdicts[name]._replace(next_in=turns.get(name)) for name in lost}
 
     def epochs(self) -> dict[str, int]:
         """Region → the epoch of its lease as it was seen last."""
         return {name: seen.lease.epoch for name, seen in self.leases.seen.items() if seen.lease is not None}
 
-    def _doubts(self, verdicts: Mapping[str, Verdict], confirmed: Collection[str]) -> dict[str, tuple[int, int]]:
-        """The silent regions for which the hub doubts itself. When it does no more, their clocks begin anew."""
+    def _doubts(
+        self, verdicts: Mapping[str, Verdict], confirmed: Collection[str], never_led: Collection[str]
+    ) -> dict[str, tuple[int, int]]:
+        """The silent regions for which the hub doubts itself. When it does no more, their clocks begin anew.
+
+        One that a person has confirmed to be lost is no sign of the hub's own blindness, nor is one whose agent never came.
+        """
+        aside = {*confirmed, *never_led}
         silent = [name for name, verdict in verdicts.items() if verdict.state in (RegionState.UNKNOWN, RegionState.LOST)]
-        found = {name: silent_together(verdicts, name, confirmed) for name in silent if name not in confirmed}
+        found = {name: silent_together(verdicts, name, aside) for name in silent if name not in confirmed}
         doubts = {name: counts for name, counts in found.items() if doubts_itself(*counts)}
         now = self._monotonic()
         for name in self._doubted - doubts.keys():
@@ -144,19 +168,17 @@ class Watch:
         self._doubted = frozenset(doubts)
         return doubts
 
-    def _may_give_up(self, now: float) -> bool:
-        return self._gave_up_at is None or now - self._gave_up_at >= ONE_A_MINUTE
-
-    def _give_up(self, region: str, next_epochs: Mapping[str, int], troubles: dict[str, str], *, forced: bool = False) -> None:
+    def _give_up(self, region: str, next_epochs: Mapping[str, int], *, forced: bool = False) -> None:
         """Revoke the lease, or make a revoked one. `forced`: also in the place of one that cannot be read."""
         seen = self.leases.seen.get(region)
         if seen is None or seen.revoked:
             return
-        self._gave_up_at = self._monotonic()  # whatever the answer: a write without one may be done
+        self._failed.pop(region, None)
+        self._gave_up_at = self._tried_at[region] = self._monotonic()  # whatever the answer: a write without one may be done
         try:
             if seen.etag is None or (seen.lease is None and forced):
                 self.leases.reserve(region, next_epochs.get(region, 1))
             else:
                 self.leases.revoke(region)
         except (Transient, Refused) as error:
-            troubles[region] = str(error)
+            self._failed[region] = str(error)

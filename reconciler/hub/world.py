@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from reconciler.hub.ledger import Ledger, Suspicion, Trouble
+from reconciler.hub.ledger import Ledger, Suspicion, Trouble, WordNoted
 from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Sources
@@ -12,7 +13,11 @@ from reconciler.model.names import JobKey, region_branch
 from reconciler.model.placement import Placement
 from reconciler.model.reasons import Reason
 from reconciler.model.record import JobRecord
+from reconciler.model.region import LossTimes
 from reconciler.model.region_state import RegionCondition
+from reconciler.planning.image_facts import ImageFacts
+from reconciler.planning.links import LinkKey
+from reconciler.planning.measured import Measured
 from reconciler.planning.observed import Away
 
 
@@ -52,8 +57,20 @@ class World:
     """Region → the highest epoch that its lease was seen to have."""
     conditions: Mapping[str, RegionCondition] = field(default_factory=dict)
     """The same, as it is published."""
+    images: Mapping[str, ImageFacts] | None = None
+    """What is known of the images of jobs that wait, by their names; None: nobody asks registries."""
     unreachable: Sequence[Trouble] = ()
     """Leases that could not be looked at, or written."""
+    measured: Mapping[LinkKey, Measured] = field(default_factory=dict)
+    """What the regions have measured of the links between them."""
+    stage_image: str = ""
+    """The image of staging workers, where a region does not name its own."""
+    loss: Mapping[str, LossTimes] = field(default_factory=dict)
+    """The times of the regions that have some of their own."""
+    store: str = ""
+    """The id of the object store."""
+    words: Mapping[str, WordNoted] = field(default_factory=dict)
+    """What people say of regions, as it is to be noted."""
 
     def is_open(self, region: str) -> bool:
         """Whether the remote takes the region's branch."""
@@ -72,3 +89,9 @@ class Outcome:
     """Placements that wait for approval, of this cycle's decisions."""
     events: tuple[str, ...]
     """What happened, a line each, for the commit message."""
+    crowded: Mapping[LinkKey, datetime] = field(default_factory=dict)
+    """Links of which more is held than may be, and since when."""
+    full: Mapping[LinkKey, Reason] = field(default_factory=dict)
+    """Links on which nothing new may begin, and why."""
+    tasks: tuple[JobKey, ...] = ()
+    """Staging tasks of which an attempt begins in this cycle."""

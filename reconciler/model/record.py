@@ -11,6 +11,7 @@ from reconciler.model.base import Many, Model, Name
 from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.reasons import Reason
+from reconciler.model.stage import StageTask
 
 
 class Phase(StrEnum):
@@ -32,6 +33,9 @@ class Phase(StrEnum):
 REACHABLE = "RegionReachable"
 """The type of the condition that says that the region of a job's attempt is not heard of."""
 
+RELEASE_HONOURED = "ReleaseHonoured"
+"""The type of the condition that says that the spec's `release` names an attempt that there was not when it was read."""
+
 FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
 
 
@@ -39,7 +43,7 @@ class Condition(Model):
     """Something that holds of a job, since when and why."""
 
     type: str
-    """SpecAccepted, PlacementHonoured, RunsWhatItSays or RegionReachable."""
+    """SpecAccepted, PlacementHonoured, RunsWhatItSays, RegionReachable or ReleaseHonoured."""
     status: Literal["True", "False"]
     reason: Reason | None = None
     message: str = ""
@@ -95,6 +99,8 @@ class JobRecord(Model):
     submitted_at: datetime
     """When this run was first seen; its age in the queue."""
     cancelled: bool = False
+    stage: StageTask | None = None
+    """What it brings where, of the hub's own jobs; None of people's."""
     placement: PlacementSeen = PlacementSeen(blob=None)
     conditions: Many[Condition] = ()
     attempts: Many[Attempt] = ()

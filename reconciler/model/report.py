@@ -94,7 +94,8 @@ class WorkloadReport(Model):
     failed: str | None = None
     """The workload's own word that it failed (BackoffLimitExceeded, DeadlineExceeded, …).
 
-    `Deadman`: Kubernetes ended it before its run time was used up, for its agent did not put that off.
+    `Deadman`: Kubernetes ended it before its run time was used up, for its agent did not put that off. `Fenced`: its agent ended
+    it though it was granted, for the region's lease had run out.
     """
     replaced: bool = False
     """The object is not the one that was released; it waits for the hub."""

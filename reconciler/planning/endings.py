@@ -58,13 +58,17 @@ def ending(workload: WorkloadReport, spec: JobSpec, limit_seconds: int | None) -
     if workload.failed == "Deadman":  # its pods were told to end: their exit codes are no word of the program's
         return _disrupted("Kubernetes ended it: nothing more was heard of its region's agent")
     failed = [pod for pod in workload.pods if pod.exit_code not in (None, 0)]
+    fence = _FENCED if workload.failed == "Fenced" else None
     if not failed:
         message = next((pod.message or pod.reason for pod in workload.pods if pod.message or pod.reason), "no exit code was seen")
-        return _disrupted(message or "")
+        return _disrupted(fence or message or "")
     first = min(failed, key=lambda pod: (pod.ended_at is None, pod.ended_at, pod.name))
     if first.terminating or first.reason in DISRUPTIONS:
-        return _disrupted(first.message or first.reason or "it was deleted")
+        return _disrupted(fence or first.message or first.reason or "it was deleted")
     return _exited(first, spec)
+
+
+_FENCED = "its region's agent stopped it, for the region's lease was not renewed in time"
 
 
 def _disrupted(message: str) -> Ending:

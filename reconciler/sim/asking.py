@@ -10,6 +10,8 @@ from reconciler.sim.world import World
 
 MOST_JOBS: Final = 6
 _NAMES: Final = tuple(PROGRAMS)
+_WHEN_LOST: Final = ("rerun",) * 7 + ("hold", "wait", "wait")
+"""What jobs say of a lost region."""
 
 
 def _edit(world: World, a: int, words: str, **changes: object) -> None:
@@ -21,17 +23,18 @@ def _edit(world: World, a: int, words: str, **changes: object) -> None:
 
 
 @kind(14)
-def submit(world: World, a: int, b: int, c: int) -> None:  # noqa: ARG001 - every kind has three numbers
+def submit(world: World, a: int, b: int, c: int) -> None:
     """A new job."""
-    number, program = a % 8, _NAMES[b % len(_NAMES)]
+    number, program, when_lost = a % 8, _NAMES[b % len(_NAMES)], _WHEN_LOST[c % len(_WHEN_LOST)]
     path, fields = new_job(number, program, world.person.reruns(JobKey(TEAMS[number % 2], f"j{number}")))
     if path not in world.person.files and len(world.person.jobs()) < MOST_JOBS:
-        world.tell(f"a person submits {fields['job_id']}: {program}")
-        world.person.edit(path, fields)
+        said = "" if when_lost == "rerun" else f" (on_region_lost: {when_lost})"
+        world.tell(f"a person submits {fields['job_id']}: {program}{said}")
+        world.person.edit(path, fields if when_lost == "rerun" else fields | {"on_region_lost": when_lost})
 
 
 @kind(3)
-def edit_program(world: World, a: int, b: int, c: int) -> None:  # noqa: ARG001
+def edit_program(world: World, a: int, b: int, c: int) -> None:  # noqa: ARG001 - every kind has three numbers
     """Another image: it runs anew."""
     _edit(world, a, "edits", image=f"reg.example.com/train:{2 + b % 3}")
 

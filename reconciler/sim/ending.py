@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from reconciler.model.attempt import Attempt, Outcome, State
-from reconciler.model.names import region_branch
+from reconciler.model.names import JobKey, region_branch
 from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase
+from reconciler.planning.observed import waits_for_region
+from reconciler.planning.records import released
 from reconciler.sim.judge import spans_within
 from reconciler.sim.left_over import alive_in, in_cluster, in_grants, on_branch
 from reconciler.sim.person import Fields, as_file
+from reconciler.sim.saying import sound_file
 from reconciler.sim.world import World
 
 LOOK_SECONDS: Final = 30.0
@@ -42,7 +45,16 @@ def mend(world: World) -> None:
         region.power_on()
         region.return_nodes()
         region.wake_agent(0.0, 1.0)
+    _mend_files(world)
     world.tell("everything is mended")
+
+
+def _mend_files(world: World) -> None:
+    """People put the regions' files in order."""
+    files = {path: body for path, body in world.person.files.items() if not path.startswith("regions/")}
+    sound = {f"regions/{region.name}.yaml": sound_file(region.name) for region in world.regions}
+    if {**files, **sound} != world.person.files:
+        world.person.commit({**files, **sound})
 
 
 def drain(world: World) -> list[str]:
@@ -52,6 +64,7 @@ def drain(world: World) -> list[str]:
     while True:
         world.agenda.run(world.agenda.seconds + LOOK_SECONDS)
         _confirm(world)
+        _release(world)
         now = world.agenda.seconds
         state = dict(world.remote.branches)
         if state != before or world.judge.running():
@@ -69,6 +82,22 @@ def _confirm(world: World) -> None:
         path = f"confirmations/{doubt.main[:8]}.yaml"
         if path not in world.person.files:
             world.person.commit({**world.person.files, path: as_file({"main": doubt.main})})
+
+
+def _release(world: World) -> None:
+    """People let go on what is held since its region was lost, or waits for it."""
+    for path in world.person.jobs():
+        fields = world.person.fields_at(path)
+        record = world.ledger.records.get(JobKey(path.split("/")[1], fields["job_id"]))
+        last = record.last if record is not None else None
+        if record is None or last is None or released(record) >= last.number:
+            continue
+        held = record.phase is Phase.HELD and record.why is not None and record.why.code == code_of(Why.REGION_LOST_HELD)
+        if held or waits_for_region(record):
+            # One that was written too early counts for nothing, until it was taken out.
+            number = last.number if fields.get("release", 0) != last.number or record.spec.release != last.number else 0
+            world.tell(f"a person releases {record.job_id} after {last.name}: release {number}")
+            world.person.edit(path, fields | {"release": number})
 
 
 def faults(world: World) -> list[str]:

@@ -1,6 +1,6 @@
 """An object store in memory: one truth for all, as S3 gives it.
 
-Decides ETags, conditions and order; what goes wrong on the way to it is for links.py. Invariant: an object is replaced only from
+Decides ETags, conditions and order; what goes wrong on the way to it is for ways.py. Invariant: an object is replaced only from
 the ETag that its writer names; every body that ever stood at a key is kept in order, for answers that come from the past.
 """
 

@@ -251,4 +251,14 @@ SAMPLES: dict[str, dict[str, Any]] = {
         "forget": ["llm-b-012345-a1"],
     },
     "lease": {"region": "eu-north", "epoch": 1, "incarnation": "x1", "renewal": 9, "revoked": False},
+    "result": {
+        "team": "nlp",
+        "job_id": "llm-a",
+        "attempt": "llm-a-012345-a2",
+        "number": 2,
+        "region": "eu-north",
+        "outputs": ["s3://results/llm-a/llm-a-012345-a2/"],
+        "checkpoint": "s3://checkpoints/llm-a/llm-a-012345-a2/",
+        "succeeded_at": "2026-05-01T12:00:00Z",
+    },
 }

@@ -94,10 +94,11 @@ CASES = {
         Standing.CLOSED, "Ended", True, (make_job(closed=True, generation=3),), (gated_pod(closed=True),), granted=False
     ),
     "closed, pods ended": Case(
-        Standing.CLOSED, "Ended", True, (make_job(closed=True, generation=3),), (ended_pod(code=143, deleting=True),), granted=False
+        Standing.CLOSED, "Ended", True, (make_job(closed=True, generation=3),), (ended_pod(code=143, deleting=True),), granted=False,
+        said={"failed": None},
     ),
     "closed while granted (a fence): it has stopped for good": Case(
-        Standing.CLOSED, "Ended", True, (make_job(closed=True, generation=3),), said={"replaced": False}
+        Standing.CLOSED, "Ended", True, (make_job(closed=True, generation=3),), said={"replaced": False, "failed": "Fenced"}
     ),
     "a pod without a node that is being deleted never runs, however long it is listed": Case(
         Standing.CLOSED, "Ended", True, (make_job(closed=True, generation=3),),

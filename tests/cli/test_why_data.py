@@ -68,6 +68,16 @@ def test_where_the_result_is(command: Command, world: HubWorld) -> None:
     assert json.loads(command.done("why", "exact", "--json", "--repo", world.url))["result"] is None
 
 
+def test_the_status_says_where_results_are_by_the_ledger_alone(command: Command, world: HubWorld) -> None:
+    name = end_well(world)
+    pointer = json.loads(command.done("why", "fit", "--json", "--repo", world.url))["result"]
+    world.store_folder.rename(world.store_folder.with_name("gone"))
+    lines = command.done("status", "fit", "--repo", world.url).splitlines()
+    assert [line for line in lines if line.startswith(f"result: s3://results/fit/{name}/, of {name} (")]
+    jobs = json.loads(command.done("status", "--json", "--repo", world.url))["jobs"]
+    assert {one["job_id"]: one["result"] for one in jobs} == {"fit": pointer, "exact": None}
+
+
 def test_without_the_store_all_else_is_told(command: Command, world: HubWorld) -> None:
     name = end_well(world)
     world.store_folder.rename(world.store_folder.with_name("gone"))

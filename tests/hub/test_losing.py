@@ -66,12 +66,12 @@ AT_ONCE: dict[str, tuple[dict[str, tuple[RegionState, float]], tuple[str, ...], 
 }
 
 
-@pytest.mark.parametrize(("regions", "confirmed", "doubts"), AT_ONCE.values(), ids=AT_ONCE)
+@pytest.mark.parametrize(("regions", "aside", "doubts"), AT_ONCE.values(), ids=AT_ONCE)
 def test_half_of_the_regions_and_two_at_least_are_no_accident(
-    regions: dict[str, tuple[RegionState, float]], confirmed: tuple[str, ...], doubts: bool
+    regions: dict[str, tuple[RegionState, float]], aside: tuple[str, ...], doubts: bool
 ) -> None:
     verdicts = {name: Verdict(state, None, since) for name, (state, since) in regions.items()}
-    assert doubts_itself(*silent_together(verdicts, "a", confirmed)) is doubts
+    assert doubts_itself(*silent_together(verdicts, "a", aside)) is doubts
 
 
 REFUSED = {

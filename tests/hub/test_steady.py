@@ -21,7 +21,7 @@ from reconciler.model.placement import Placement
 from reconciler.model.policy import Limits, Policy
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase
-from reconciler.planning.observed import NOTHING_SEEN
+from reconciler.planning.observed import NOTHING_SEEN, Away
 from tests.builders import NOW, TEAM, make_attempt, make_nodes, make_record, make_report, make_spec
 from tests.examples import examples
 from tests.hub.main_branch import Main
@@ -85,6 +85,8 @@ class Life:
     declined: frozenset[JobKey] = frozenset()
     closed: bool = False
     version: int = 0
+    epochs: dict[str, int] = field(default_factory=dict)
+    away: dict[str, Away] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.put("policy.yaml", POLICIES[0])
@@ -109,7 +111,7 @@ class Life:
         """Something happens: `what` of those below, to the job or region `which`, in the manner `how`."""
         kinds = (self.time_passes, self.regions_tell, self.people_edit, self.grants_are_acted_upon, self.policy_changes)
         others = (self.placements_change, self.engines_refuse, self.regions_fall_silent, self.files_break, self.caches_vanish)
-        (*kinds, *others)[what](which, how)
+        (*kinds, *others, self.leases_change)[what](which, how)
 
     def time_passes(self, _: int, how: int) -> None:
         self.now += timedelta(seconds=(0, 1, 14, 15, 16, 30, 61, 299, 301, 500, 899, 900, 901, 4000)[how % 14])
@@ -143,6 +145,15 @@ class Life:
     def regions_fall_silent(self, which: int, how: int) -> None:
         self.ages[REGIONS[which % 2]] = (None, 100.0, 1.0)[how % 3]
         self.closed = how % 4 == 3
+
+    def leases_change(self, which: int, how: int) -> None:
+        """A region takes its next lease, is silent, is given up, or is heard of again."""
+        name = REGIONS[which % 2]
+        if how % 4 == 0:
+            self.epochs[name] = self.epochs.get(name, 0) + 1
+        self.away.pop(name, None)
+        if how % 4 in (1, 2):
+            self.away[name] = Away(because(Why.REGION_AWAY, region=name), "10:05:00 UTC" if how % 4 == 2 else None)
 
     def files_break(self, which: int, _: int) -> None:
         self.put(self.path(which), "job_id: [\n")
@@ -178,9 +189,8 @@ class Life:
         sources = self.main.sources()
         ledger = Ledger(self.records, {}, HubFile(), Rejected(), {}, {})
         refused = {"region/eu": because(Why.BRANCH_REFUSED, branch="region/eu", message="no")} if self.closed else {}
-        return World(
-            sources, ledger, None, self.regions, self.ages, self.withdrawn_at, self.placements, self.declined, refused, "x"
-        )
+        said = (self.regions, self.ages, self.withdrawn_at, self.placements, self.declined, refused, "x")
+        return World(sources, ledger, None, *said, away=dict(self.away), epochs=dict(self.epochs))
 
     def take(self, outcome: Outcome) -> None:
         """Publish: from now on the ledger and the placements are these."""
@@ -192,7 +202,7 @@ class Life:
         self.placements, self.declined = {}, frozenset()
 
 
-happenings = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5), st.integers(0, 27)), min_size=4, max_size=30)
+happenings = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 5), st.integers(0, 27)), min_size=4, max_size=30)
 
 
 @settings(max_examples=examples(120), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -217,7 +227,7 @@ def test_the_histories_reach_every_phase_and_every_state() -> None:
     for _ in range(60):
         life = Life()
         for _ in range(25):
-            life.happen(dice.randrange(10), dice.randrange(6), dice.randrange(28))
+            life.happen(dice.randrange(11), dice.randrange(6), dice.randrange(28))
             life.take(decide(life.world(), life.now))
             phases |= {record.phase for record in life.records.values()}
             states |= {attempt.state for record in life.records.values() for attempt in record.attempts}
@@ -269,6 +279,9 @@ def test_any_other_record_file_report_or_policy_asks_for_a_look() -> None:
     assert not steady.holds(record.key, record, file, replace(NOTHING_SEEN, without_it=True), NOW)
     assert not steady.holds(record.key, record, file, replace(NOTHING_SEEN, refused="bad"), NOW)
     assert not steady.holds(record.key, record, file, replace(NOTHING_SEEN, workload=running("x")), NOW)
+    assert not steady.holds(record.key, record, file, replace(NOTHING_SEEN, epoch=1), NOW), "a lease that it can be bound to"
+    away = Away(because(Why.REGION_AWAY, region="eu"))
+    assert not steady.holds(record.key, record, file, replace(NOTHING_SEEN, away=away), NOW)
     steady.under(Policy())
     assert not steady.holds(record.key, record, file, NOTHING_SEEN, NOW)
 

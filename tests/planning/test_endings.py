@@ -128,6 +128,26 @@ def test_every_way_to_be_taken_away_is_no_failure(reason: str) -> None:
     )
 
 
+STOPPED_BY_A_FENCE = {
+    "its pods are gone": over(failed="Fenced"),
+    "its pod is still seen to go": over(failed(143, terminating=True), failed="Fenced"),
+}
+
+
+@pytest.mark.parametrize("workload", STOPPED_BY_A_FENCE.values(), ids=STOPPED_BY_A_FENCE)
+def test_a_fence_is_told_as_what_it_is(workload: WorkloadReport) -> None:
+    found = ending(workload, make_spec(), None)
+    assert found is not None
+    assert (found.outcome, found.counts) == (Outcome.DISRUPTED, False)
+    assert found.reason.text.endswith("its region's agent stopped it, for the region's lease was not renewed in time")
+
+
+def test_a_program_that_failed_before_the_fence_has_failed() -> None:
+    found = ending(over(failed(3), failed="Fenced"), make_spec(), None)
+    assert found is not None
+    assert (found.reason.code, found.counts) == (code_of(Why.EXITED), True)
+
+
 ACTIONS: dict[str, tuple[Event, bool, bool]] = {
     "retry": (BAD, True, False),
     "reschedule": (BAD, False, False),

@@ -11,6 +11,7 @@ from reconciler.model.attempt import Attempt, Needs, Outcome, State
 from reconciler.model.grants import Grant, Grants, Lease
 from reconciler.model.names import JobKey
 from reconciler.model.result import ResultPointer
+from reconciler.planning import lifecycle
 from reconciler.sim.agenda import Agenda
 from reconciler.sim.happenings import Happening
 from reconciler.sim.histories import play, violation
@@ -236,6 +237,29 @@ def test_an_agent_that_does_not_fence_itself_is_found(monkeypatch: pytest.Monkey
     _, found = play(0, CUT_OFF)
     assert found is not None
     assert found.kind == "GivenUpAndRuns"
+
+
+HOLD, WAIT = 7, 8
+"""Numbers by which a job is submitted that says so of a lost region."""
+
+
+@pytest.mark.parametrize("choice", [HOLD, WAIT], ids=["hold", "wait"])
+def test_a_job_that_says_so_is_not_started_elsewhere_by_itself(choice: int) -> None:
+    submitted, cut, end = CUT_OFF
+    world, found = play(0, (submitted._replace(c=choice), cut, end))
+    assert found is None
+    (record,) = world.ledger.records.values()
+    first, second = record.attempts
+    assert (first.outcome, second.state) == (Outcome.REGION_LOST, State.SUCCEEDED)
+    assert record.spec.release == (1 if choice == HOLD else 0), "one that waits for its region goes on when that is back"
+
+
+def test_a_hub_that_holds_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "_over", lambda *_: None)
+    submitted, cut, end = CUT_OFF
+    _, found = play(0, (submitted._replace(c=HOLD), cut, end))
+    assert found is not None
+    assert (found.kind, "nobody released it" in found.words) == ("DoneTwice", True)
 
 
 @pytest.mark.slow
