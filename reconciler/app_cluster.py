@@ -30,7 +30,7 @@ from reconciler.adapters.kube.leading import AgentReplica, Leadership
 from reconciler.adapters.store_probe import Unfit, probe
 from reconciler.agent.loop import Agent
 from reconciler.agent.settings import Settings
-from reconciler.app import open_store, store_address
+from reconciler.app import measuring, open_store, prober_for, store_address
 from reconciler.app_troubles import Troubles, tell, troubles_of
 from reconciler.model.base import matches_name
 from reconciler.model.grants import Lease, lease_key
@@ -58,6 +58,8 @@ class ClusterOptions:
     kubeconfig: Path | None = None
     context: str | None = None
     agent: Settings = field(default_factory=Settings)
+    probes: bool = True
+    """Whether it measures its links."""
 
 
 class ClusterRegion:
@@ -73,6 +75,7 @@ class ClusterRegion:
         self._cluster = KubeCluster(_access(options), self._clock)
         self._engine = _engine(options.engine, self._cluster, self._clock)
         self._settings = replace(options.agent, boot=_boot())
+        self._probes = options.probes
         self._holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._leadership = Leadership(self._cluster.connection, self._clock, AgentReplica(self._holder, OWN_NAMESPACE))
         self._stop, self._over, self._wake = threading.Event(), threading.Event(), threading.Event()
@@ -128,11 +131,14 @@ class ClusterRegion:
         if self._stop.is_set():
             return
         incarnation = secrets.token_hex(8)
-        self._agent = Agent(self._region, self._cluster, self._engine, self._store, self._clock, self._settings, incarnation)
+        prober = prober_for(self._region, self._store) if self._probes else None
+        seat = self._region, self._cluster, self._engine, self._store, self._clock, self._settings
+        self._agent = Agent(*seat, incarnation, prober=prober)
         keeping = threading.Thread(target=self._keep, name="leadership", daemon=True)
         keeping.start()
         try:
-            self._agent.run(self._over, self._wake)
+            with measuring(prober):
+                self._agent.run(self._over, self._wake)
         finally:
             self._over.set()
             keeping.join()

@@ -10,7 +10,7 @@ import secrets
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -22,18 +22,17 @@ from reconciler.adapters.local import Settings as ClusterSettings
 from reconciler.agent.loop import Agent
 from reconciler.agent.record import Record, decode, joined
 from reconciler.agent.settings import Settings, Times, timed
-from reconciler.app import open_repository, policy_at, store_for
+from reconciler.app import measuring, open_repository, policy_at, prober_for, store_for
 from reconciler.app_troubles import tell, troubles_of
 from reconciler.model.base import matches_name
 from reconciler.model.gpu import parse_model
-from reconciler.model.names import region_branch
+from reconciler.model.names import STAGING_TEAM, region_branch
 from reconciler.model.problem import Invalid
 from reconciler.model.quantity import whole
 from reconciler.model.region import LossTimes, NodePool, Region
 from reconciler.ports import EntryKind, GitRepository, Refused, Transient
 
 MIB = 1024**2
-_REPORTS = 3
 _BEAT_SECONDS = 0.2
 _AGENT_FIRST_SECONDS = 2.0
 """An agent that is there stops what must be stopped itself; programs are ended without it so much later, at most."""
@@ -59,6 +58,8 @@ class RegionOptions:
     poll_seconds: float = 1.0
     agent: Settings = field(default_factory=Settings)
     times: Times = field(default_factory=Times)
+    probes: bool = True
+    """Whether its links are measured."""
 
 
 class LocalRegion:
@@ -76,7 +77,9 @@ class LocalRegion:
         self._alive = options.folder / ALIVE
         self._cluster = LocalCluster(options.folder / CLUSTER, nodes_of(region), runtime, clock, settings)
         self._sync = LocalSync(self._cluster, git, region_branch(region.name), clock, options.poll_seconds)
-        self._agent = Agent(region.name, self._cluster, self._sync, store, clock, agent, secrets.token_hex(8))
+        self._prober = prober_for(region.name, store) if options.probes else None
+        seat = region.name, self._cluster, self._sync, store, clock, agent
+        self._agent = Agent(*seat, secrets.token_hex(8), prober=self._prober)
         self._clock = clock
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -94,7 +97,8 @@ class LocalRegion:
             thread.start()
         self._log.info("region started")
         try:
-            self._agent.run(self._stop, self._wake)
+            with measuring(self._prober):
+                self._agent.run(self._stop, self._wake)
         finally:
             for thread in threads:
                 thread.join(10)
@@ -138,9 +142,14 @@ class LocalRegion:
 
 
 def _kept_up(options: RegionOptions, region: Region, loss: LossTimes) -> Settings:
-    """The agent's numbers, by the region's times: it is Unknown after three reports that are missing, not after one."""
-    agent = timed(options.agent, options.times, Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman))
-    return replace(agent, report_seconds=min(agent.report_seconds, loss.unknown_seconds / _REPORTS))
+    """The agent's numbers, by the region's times. Raises Refused for reports so seldom that one that is late would tell."""
+    said, most = options.times.report_seconds, loss.report_seconds
+    if said is not None and said > most:
+        late = f"{region.name} is Unknown after {loss.unknown_seconds} s (`unknown_seconds`), by one report that is late"
+        raise Refused(f"with --report {said:g}, {late}; let it report every {most:g} s, or more often")
+    often = min(options.agent.report_seconds, most)
+    own = Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman, often)
+    return timed(options.agent, options.times, own)
 
 
 def _processes(folder: Path) -> ProcessSettings:
@@ -171,7 +180,7 @@ def remembered(folder: Path) -> Record | None:
 
 
 def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple[str, ...], LossTimes]:
-    """The region as main declares it, the teams, whose namespaces it has, and its times."""
+    """The region as main declares it, its namespaces, one a team, and its times."""
     if not matches_name(options.name):
         raise Refused(f"{options.name!r} is no name of a region")
     heads = git.fetch()
@@ -190,7 +199,7 @@ def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple
         raise Refused(str(error)) from error
     teams = {file.split("/")[1] for file in files if file.startswith("jobs/") and file.count("/") > 1}
     teams |= {Path(file).stem for file in files if file.startswith("teams/")}
-    return region, tuple(sorted(team for team in teams if matches_name(team))), loss
+    return region, tuple(sorted({STAGING_TEAM, *(team for team in teams if matches_name(team))})), loss
 
 
 def nodes_of(region: Region) -> tuple[NodeSpec, ...]:

@@ -4,8 +4,8 @@ Decides when the store is asked; which epoch may be taken is lease.py's.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from reconciler.agent.changing import changed
 from reconciler.agent.deadman import Deadman
 from reconciler.agent.decide import Right
 from reconciler.agent.lease import Holding, LeaseBroken, LeaseHeld, Taking, fence_at, inherited_from, is_valid, renew, unread
@@ -33,7 +33,7 @@ def with_recalled_epoch(site: Site, memory: Memory) -> Memory:
     except (Transient, Refused) as error:
         # Renewed all the same: a region that nobody can stop must not be given up either.
         return troubled(memory, "RecordUnreadable", "the agent's record", error, now)
-    memory = by_record(site, replace(memory, recalled=True), record)
+    memory = by_record(site, changed(memory, recalled=True), record)
     return memory if record.epoch == memory.holding.epoch else _under(memory, record.epoch)
 
 
@@ -43,12 +43,12 @@ def by_record(site: Site, memory: Memory, record: Record) -> Memory:
     Where they went on to another epoch, their last renewal counts until this agent's own, which is due at once.
     """
     if record.seen > memory.seen:
-        memory = replace(memory, seen=record.seen)
+        memory = changed(memory, seen=record.seen)
     if record.renewal != memory.told:
         since = inherited_from(record.renewal, site.settings.boot, site.clock.monotonic(), site.clock.now())
         if since is not None:
             since -= _shorter_by(site, record.renewal)
-        memory = replace(memory, told=record.renewal, inherited=since)
+        memory = changed(memory, told=record.renewal, inherited=since)
     return _under(memory, record.epoch) if record.epoch > memory.holding.epoch else memory
 
 
@@ -60,7 +60,7 @@ def _shorter_by(site: Site, renewal: Renewal | None) -> float:
 
 
 def _under(memory: Memory, epoch: int) -> Memory:
-    return replace(memory, holding=Holding(epoch, renewal=memory.holding.renewal, own=memory.holding.own), renew_at=AT_ONCE)
+    return changed(memory, holding=Holding(epoch, renewal=memory.holding.renewal, own=memory.holding.own), renew_at=AT_ONCE)
 
 
 def with_lease(site: Site, memory: Memory) -> Memory:
@@ -73,28 +73,28 @@ def with_lease(site: Site, memory: Memory) -> Memory:
         return memory
     if holding.epoch == 0 and not memory.known.looked:
         # Without record and lease, only the grants can tell an epoch that there was before.
-        return replace(memory, renew_at=now + settings.retry_seconds)
-    memory = memory if stamp == memory.looked_for else replace(memory, looked_for=stamp)
+        return changed(memory, renew_at=now + settings.retry_seconds)
+    memory = memory if stamp == memory.looked_for else changed(memory, looked_for=stamp)
     wall = site.clock.now()
     try:
         taking, memory = _taking(site, memory, now)
         after = renew(site.store, holding, taking)
     except LeaseHeld as error:
-        memory = replace(memory, holding=unread(error.holding), renew_at=now + settings.retry_seconds)
+        memory = changed(memory, holding=unread(error.holding), renew_at=now + settings.retry_seconds)
         until = f"taken over at {site.began.at(error.until):%Y-%m-%d %H:%M:%S} UTC unless it is renewed before"
         return troubled(memory, *_taken(site), Refused(f"{error}; {until}"), now)
     except (Conflict, Transient, Refused, LeaseBroken) as error:
         again = site.clock.monotonic() + settings.retry_seconds
         # A store that does not answer is asked by one write only, which takes least time; if that was done, it says Conflict.
         silent = isinstance(error, Transient)
-        memory = replace(memory, holding=holding if silent else unread(holding), renew_at=again, silent=silent)
+        memory = changed(memory, holding=holding if silent else unread(holding), renew_at=again, silent=silent)
         return troubled(memory, "LeaseNotRenewed", lease_key(site.region), error, now)
     if after.offered is not None:
-        return replace(memory, holding=after, renew_at=now + settings.retry_seconds)
+        return changed(memory, holding=after, renew_at=now + settings.retry_seconds)
     renewal = Renewal(wall, now, settings.boot, settings.lasts_seconds, after.own)
     others = {about: trouble for about, trouble in memory.troubles.items() if about != _taken(site)}
-    memory = replace(memory, troubles=others) if len(others) < len(memory.troubles) else memory
-    memory = replace(memory, holding=after, renew_at=now + settings.renew_seconds, renewal=renewal, cleared=None)
+    memory = changed(memory, troubles=others) if len(others) < len(memory.troubles) else memory
+    memory = changed(memory, holding=after, renew_at=now + settings.renew_seconds, renewal=renewal, cleared=None)
     if after.rival is None:
         return memory
     words = "has this region's record and took the lease, which was taken back; end that agent: its cluster or folder is a copy"
@@ -112,7 +112,7 @@ def _taking(site: Site, memory: Memory, now: float) -> tuple[Taking, Memory]:
     if memory.recalled and not memory.joined:
         try:
             _join(site)
-            memory = replace(memory, joined=True)
+            memory = changed(memory, joined=True)
         except (Conflict, Transient, Refused) as error:
             if is_new_here:
                 raise
@@ -159,7 +159,7 @@ def _join(site: Site) -> None:
     if before is not None:
         body = joining(with_agent(before, site.incarnation))
     elif stored is not None and (record := _decoded(stored.body)) is not None:
-        body = encode(replace(record, agents=with_agent(record.agents, site.incarnation)))
+        body = encode(changed(record, agents=with_agent(record.agents, site.incarnation)))
     else:
         return  # a record that cannot be read; what it said is for the pass to find out
     if stored is None or body != stored.body:

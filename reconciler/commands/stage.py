@@ -1,4 +1,4 @@
-"""`reconciler stage`: the step before a program that brings its checkpoint or its data, run in the attempt's pod; and `prune`.
+"""`reconciler stage`: the step before a program that brings its checkpoint, run in the attempt's pod; and `prune`.
 
 Decides who copies: of an Indexed Job the pod of index 0; the others wait until it says that it is done, for so long at most.
 What is copied, and when a checkpoint is complete, is for agent/stage.
@@ -14,7 +14,6 @@ from urllib.parse import unquote, urlsplit
 from reconciler.agent.stage.checkpoints.retention import prune as prune_below
 from reconciler.agent.stage.checkpoints.seeding import Seeded, seed
 from reconciler.agent.stage.checkpoints.word import is_said, say_seeded
-from reconciler.agent.stage.dataset import fetch
 from reconciler.app import open_store
 from reconciler.commands import screen
 from reconciler.model.region import StoreAddress
@@ -63,18 +62,6 @@ def prune(uri: str, keep: int) -> None:
         screen.say(f"{name} is not whole and was left: {what}")
     screen.say(f"kept: {', '.join(pruned.kept) or 'there is no complete checkpoint'}")
     screen.say(f"removed: {', '.join(pruned.removed) or 'nothing'} ({screen.size(pruned.removed_bytes)})")
-
-
-def dataset(source: str, target: str) -> None:
-    """Bring a dataset into a folder of this machine (`file:///data`). Raises Refused and Transient."""
-    found, into = _opened(source, make=False), urlsplit(target)
-    if found is None:
-        raise Refused(f"there is nothing at {source}; check the dataset's URI")
-    if into.scheme != "file":
-        raise Refused(f"{target} is no folder of this machine; give file:///folder")
-    fetched = fetch(*found, Path(unquote(into.path)))
-    whole = f"{fetched.objects} objects, {screen.size(fetched.size)}"
-    screen.say(f"{source} is in {unquote(into.path)}: {whole}; {screen.size(fetched.fetched_size)} of it fetched now")
 
 
 def _wait(into: ObjectStore, prefix: str, source: str, wait_seconds: float) -> None:

@@ -120,6 +120,8 @@ def _tells_more(hub: HubFile, ledger: Ledger) -> bool:
 
     Who goes on with it is: from that commit on no hub before this one can publish, and none of its pushes can go unseen.
     """
+    if hub == ledger.hub:
+        return False
     begins = not ledger.blobs and ledger.hub == HubFile()
     same = {"main": ledger.hub.main} | ({"term": ledger.hub.term, "holder": ledger.hub.holder} if begins else {})
     return hub.model_copy(update=same) != ledger.hub
