@@ -4,7 +4,6 @@ Decides when the store is asked; which epoch may be taken is lease.py's.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from reconciler.agent.changing import changed
 from reconciler.agent.deadman import Deadman
@@ -113,7 +112,7 @@ def _taking(site: Site, memory: Memory, now: float) -> tuple[Taking, Memory]:
     if memory.recalled and not memory.joined:
         try:
             _join(site)
-            memory = replace(memory, joined=True)
+            memory = changed(memory, joined=True)
         except (Conflict, Transient, Refused) as error:
             if is_new_here:
                 raise
@@ -160,7 +159,7 @@ def _join(site: Site) -> None:
     if before is not None:
         body = joining(with_agent(before, site.incarnation))
     elif stored is not None and (record := _decoded(stored.body)) is not None:
-        body = encode(replace(record, agents=with_agent(record.agents, site.incarnation)))
+        body = encode(changed(record, agents=with_agent(record.agents, site.incarnation)))
     else:
         return  # a record that cannot be read; what it said is for the pass to find out
     if stored is None or body != stored.body:
