@@ -25,12 +25,13 @@ demo: $(READY) ## three regions on this machine, jobs pushed to a Git repository
 test: check ## everything: checks, and all tests
 	TESTS=thorough $(PYTEST) -n 2 -m "slow or hypothesis"
 
-e2e: $(READY) ## on real control planes, Flux, Argo CD, Gitea, S3: built from their sources the first time; SUITE=fleet|faults|parts for one
+e2e: $(READY) ## on real control planes, Flux, Argo CD, Gitea, S3: built from their sources the first time; SUITE=fleet|faults|data|parts for one
 	@tests/e2e/packages.sh
-	@tests/e2e/build.sh $(if $(filter fleet faults,$(SUITE)),kubestack flux argocd gitea s3) >/dev/null
+	@tests/e2e/build.sh $(if $(filter fleet faults,$(SUITE)),kubestack flux argocd gitea s3)$(if $(filter data,$(SUITE)),s3) >/dev/null
 	$(if $(filter fleet all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/fleet -n 0 -p no:randomly --timeout=600)
-	$(if $(filter faults all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/faults -n 0 -p no:randomly --timeout=$(if $(filter real,$(FAULTS_TIMES)),3600,600))
-	$(if $(filter parts all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e --ignore=tests/e2e/fleet --ignore=tests/e2e/faults -n 2 --dist=loadfile -p no:randomly --timeout=600)
+	$(if $(filter faults all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/faults -n 2 --dist=worksteal -p no:randomly --timeout=$(if $(filter real,$(FAULTS_TIMES)),3600,600))
+	$(if $(filter data all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e/data -n 0 -p no:randomly --timeout=1200)
+	$(if $(filter parts all,$(or $(SUITE),all)),E2E=1 $(PYTEST) tests/e2e --ignore=tests/e2e/fleet --ignore=tests/e2e/faults --ignore=tests/e2e/data -n 2 --dist=loadfile -p no:randomly --timeout=600)
 
 faults: $(READY) ## SEEDS=1000 histories in a simulated world, with faults of every kind; each that breaks a rule is told as a short story
 	$(BIN)/python -m reconciler.sim faults --seeds $(or $(FIRST),0)-$$(( $(or $(FIRST),0) + $(or $(SEEDS),1000) - 1 ))

@@ -8,7 +8,9 @@ import re
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -16,21 +18,25 @@ from urllib.parse import unquote, urlsplit
 from pydantic import ValidationError
 
 from reconciler.adapters.clock import SystemClock
+from reconciler.bulk_port import BulkStore
 from reconciler.forge_port import Forge
 from reconciler.model.policy import SETTINGS_FILE, ForgeAddress, Policy, Settings
 from reconciler.model.problem import Invalid
 from reconciler.model.region import StoreAddress
 from reconciler.ports import EntryKind, GitRepository, ObjectStore, Refused
+from reconciler.registry_port import Registry
 
 if TYPE_CHECKING:
     from reconciler.adapters.git import BareClone
     from reconciler.adapters.webhooks import WebServer
+    from reconciler.agent.probing.prober import Prober
     from reconciler.hub.loop import HubLoop
     from reconciler.hub.results import HubOptions
 
 PULLS_FOLDER = "RECONCILER_PULLS_FOLDER"
 """Where the hub keeps what pull requests bring, if not inside its own folder."""
 _POLICY_FILE = "policy.yaml"
+_BULK_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_REGION")
 STAGE_IMAGE = "ghcr.io/gpu-reconciler/reconciler:0.1.0"
 """The image that has this command, for the steps that bring data; an installation names its own."""
 
@@ -52,6 +58,36 @@ def open_store(address: StoreAddress, *, make: bool = True) -> ObjectStore:
 
         return S3Store(parts.netloc, unquote(parts.path), endpoint_url=address.endpoint, region=address.location)
     raise Refused(f"{address.url}: a store is file:///folder or s3://bucket/prefix")
+
+
+def open_registry(environment: Mapping[str, str]) -> Registry:
+    """Image registries, with logins from the environment. Raises Refused where the file of logins cannot be used."""
+    from reconciler.adapters.registry import RegistryClient
+
+    return RegistryClient(environment)
+
+
+def open_bulk(uri: str, environment: Mapping[str, str], prefix: str, *, inside: bool = False) -> BulkStore:
+    """A folder of a store, for bulk. Raises Refused for what cannot be one.
+
+    `prefix` (`SOURCE_`, `TARGET_`) begins the names of the variables that open this end of a copy; what is not set under it is as
+    without it. `inside`: of a folder of this machine, nothing may stand beside it.
+    """
+    scheme, _, rest = uri.partition("://")
+    named, _, path = rest.partition("/")
+    if scheme == "file" and named in ("", "localhost"):
+        from reconciler.adapters.file_bulk import FileBulk
+
+        return FileBulk(Path("/" + unquote(path)), inside=inside)
+    if scheme == "s3" and named:
+        from reconciler.adapters.s3_answers import keys_in
+        from reconciler.adapters.s3_bulk import S3Bulk
+
+        asked = {name: environment.get(prefix + name) or environment.get(name) for name in _BULK_VARIABLES}
+        region = asked["AWS_REGION"] or environment.get("AWS_DEFAULT_REGION")
+        endpoint = asked["AWS_ENDPOINT_URL_S3"]
+        return S3Bulk(named, unquote(path).rstrip("/"), endpoint_url=endpoint, region=region, keys=keys_in(environment, prefix))
+    raise Refused(f"{uri}: an end of a copy is file:///folder/ or s3://bucket/prefix/")
 
 
 def without_credentials(url: str) -> str:
@@ -139,6 +175,7 @@ def hub_loop(
     from reconciler.adapters.receivers import ReceiverCalls
     from reconciler.hub.cycle import Hub
     from reconciler.hub.forge_loop import ForgeLoop
+    from reconciler.hub.image_loop import ImageLoop
     from reconciler.hub.loop import HubLoop
     from reconciler.hub.results import HubOptions
 
@@ -151,8 +188,9 @@ def hub_loop(
     pulls = open_repository(url, pulls_folder(folder, os.environ))
     beside = ForgeLoop(hub.board, pulls, reader, _forges(url), clock)
     receivers = ReceiverCalls(without_credentials(url), os.environ, clock.monotonic)
-    loop = HubLoop(hub, clock, git.maintain, [beside], receivers)
-    hub.board.on_heard = loop.wakeups.wake
+    images = ImageLoop(hub.board.images, lambda: open_registry(os.environ), clock)
+    loop = HubLoop(hub, clock, git.maintain, [beside, images], receivers)
+    hub.board.on_heard = hub.board.images.on_heard = loop.wakeups.wake
     return loop
 
 
@@ -165,6 +203,30 @@ def _forges(url: str) -> Callable[[ForgeAddress], Forge]:
         return open_forge(address, url, os.environ)
 
     return open_one
+
+
+def prober_for(region: str, store: ObjectStore) -> "Prober":
+    """Who measures a region's links, with the credentials for the other regions' stores from the environment."""
+    from random import Random
+
+    from reconciler.adapters.link_probe import Links
+    from reconciler.agent.probing.prober import Prober
+    from reconciler.agent.probing.schedule import Rules
+
+    clock = SystemClock()
+    return Prober(region, store, Links(region, os.environ, clock.monotonic), clock, Random(), Rules())  # noqa: S311 - no secret
+
+
+@contextmanager
+def measuring(prober: "Prober | None") -> Iterator[None]:
+    """Let it measure beside a `with` block, in a thread of its own that nobody waits for."""
+    over = threading.Event()
+    if prober is not None:
+        threading.Thread(target=prober.run, args=(over,), name="links", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def set_up_log() -> None:

@@ -1,7 +1,8 @@
 """Wiring of a region on one machine: local cluster, local sync engine, and the regional agent beside them.
 
 The agent is the one that runs against Kubernetes; only what it talks to is local. The nodes are those that the region's file
-declares. Killed at any moment, the next start in the same folder goes on, with the programs that still run.
+declares. Killed at any moment, the next start in the same folder goes on, with the programs that still run. Those do not outlive
+the region's lease: when no renewal has come for as long as the fence and its kill take, they are ended without the agent.
 """
 
 import os
@@ -9,31 +10,36 @@ import secrets
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.documents import reader
-from reconciler.adapters.local import LocalCluster, LocalSync, NodeSpec, ProcessRuntime, ProcessSettings, kept_record
+from reconciler.adapters.local import LocalCluster, LocalSync, NodeSpec, ProcessRuntime, ProcessSettings, kept_record, say_alive
 from reconciler.adapters.local import Settings as ClusterSettings
 from reconciler.agent.loop import Agent
 from reconciler.agent.record import Record, decode, joined
 from reconciler.agent.settings import Settings, Times, timed
-from reconciler.app import open_repository, policy_at, store_for
+from reconciler.app import measuring, open_repository, policy_at, prober_for, store_for
+from reconciler.app_troubles import tell, troubles_of
 from reconciler.model.base import matches_name
 from reconciler.model.gpu import parse_model
-from reconciler.model.names import region_branch
+from reconciler.model.names import STAGING_TEAM, region_branch
 from reconciler.model.problem import Invalid
 from reconciler.model.quantity import whole
 from reconciler.model.region import LossTimes, NodePool, Region
 from reconciler.ports import EntryKind, GitRepository, Refused, Transient
 
 MIB = 1024**2
-_REPORTS = 3
+_BEAT_SECONDS = 0.2
+_AGENT_FIRST_SECONDS = 2.0
+"""An agent that is there stops what must be stopped itself; programs are ended without it so much later, at most."""
 CLUSTER = "cluster"
 """Folder in a region's, of its objects."""
+ALIVE = "alive.json"
+"""File in a region's folder: until when its programs may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,8 @@ class RegionOptions:
     poll_seconds: float = 1.0
     agent: Settings = field(default_factory=Settings)
     times: Times = field(default_factory=Times)
+    probes: bool = True
+    """Whether its links are measured."""
 
 
 class LocalRegion:
@@ -66,9 +74,12 @@ class LocalRegion:
         clock = SystemClock()
         runtime = ProcessRuntime(options.folder / "pods", _processes(options.folder))
         settings = ClusterSettings(region.name, teams, options.images)
+        self._alive = options.folder / ALIVE
         self._cluster = LocalCluster(options.folder / CLUSTER, nodes_of(region), runtime, clock, settings)
         self._sync = LocalSync(self._cluster, git, region_branch(region.name), clock, options.poll_seconds)
-        self._agent = Agent(region.name, self._cluster, self._sync, store, clock, agent, secrets.token_hex(8))
+        self._prober = prober_for(region.name, store) if options.probes else None
+        seat = region.name, self._cluster, self._sync, store, clock, agent
+        self._agent = Agent(*seat, secrets.token_hex(8), prober=self._prober)
         self._clock = clock
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -81,24 +92,49 @@ class LocalRegion:
 
     def run(self) -> None:
         """Let the region live until `stop`. Blocks."""
-        living = threading.Thread(target=self._live, name="cluster", daemon=True)
-        living.start()
+        threads = [threading.Thread(target=each, name=each.__name__, daemon=True) for each in (self._live, self._beat)]
+        for thread in threads:
+            thread.start()
         self._log.info("region started")
         try:
-            self._agent.run(self._stop, self._wake)
+            with measuring(self._prober):
+                self._agent.run(self._stop, self._wake)
         finally:
-            living.join(10)
+            for thread in threads:
+                thread.join(10)
             self._cluster.close()
 
+    def _beat(self) -> None:
+        """Say after each renewal until when programs may run, and log what is wrong. Beside all that may wait for a remote."""
+        told, said, trouble = frozenset[tuple[str, str]](), None, ""
+        while not self._stop.wait(_BEAT_SECONDS):
+            renewal = self._agent.memory.renewal
+            if renewal is not None and renewal != said:
+                try:
+                    self._say_alive(renewal.monotonic)
+                    said, trouble = renewal, ""
+                except OSError as error:
+                    trouble = f"{self._alive} cannot be written: {error.strerror}; programs end at the time that it said last"
+            found = dict(troubles_of(self._agent, self._clock.monotonic()))
+            told = tell(self._log, found | ({("NotAlive", "programs"): trouble} if trouble else {}), told)
+
+    def _say_alive(self, renewed: float) -> None:
+        settings = self._agent.settings
+        stop_at = renewed + settings.self_fence_seconds
+        late = min(_AGENT_FIRST_SECONDS, settings.fence_kill_seconds / 2)
+        say_alive(self._alive, stop_at + late, stop_at + settings.fence_kill_seconds)
+
     def _live(self) -> None:
+        told, trouble = frozenset[tuple[str, str]](), ""
         while not self._stop.is_set():
             try:
                 changed = self._cluster.step()
-                changed = self._sync.step() or changed
+                if self._sync.step():  # one that is not due yet says nothing of the remote
+                    changed, trouble = True, ""
             except (Transient, Refused) as error:
-                self._log.warning("trouble", what=str(error))
-                changed = False
+                trouble, changed = str(error), False
                 self._stop.wait(1.0)
+            told = tell(self._log, {("NotSynced", "the region"): trouble} if trouble else {}, told)
             if changed:
                 self._wake.set()
             dues = [due for due in (self._cluster.next_due(), self._sync.next_due()) if due is not None]
@@ -106,15 +142,22 @@ class LocalRegion:
 
 
 def _kept_up(options: RegionOptions, region: Region, loss: LossTimes) -> Settings:
-    """The agent's numbers, by the region's times: it is Unknown after three reports that are missing, not after one."""
-    agent = timed(options.agent, options.times, Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman))
-    return replace(agent, report_seconds=min(agent.report_seconds, loss.unknown_seconds / _REPORTS))
+    """The agent's numbers, by the region's times. Raises Refused for reports so seldom that one that is late would tell."""
+    said, most = options.times.report_seconds, loss.report_seconds
+    if said is not None and said > most:
+        late = f"{region.name} is Unknown after {loss.unknown_seconds} s (`unknown_seconds`), by one report that is late"
+        raise Refused(f"with --report {said:g}, {late}; let it report every {most:g} s, or more often")
+    often = min(options.agent.report_seconds, most)
+    own = Times(loss.self_fence_seconds, loss.fence_kill_seconds, region.deadman, often)
+    return timed(options.agent, options.times, own)
 
 
 def _processes(folder: Path) -> ProcessSettings:
     """What programs find: this interpreter first on PATH, so that `python3` and `reconciler` are those of the installation."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return ProcessSettings({"PATH": path, "LANG": "C.UTF-8"}, folder / "secrets", folder / "claims", logs=folder / "logs")
+    return ProcessSettings(
+        {"PATH": path, "LANG": "C.UTF-8"}, folder / "secrets", folder / "claims", alive=folder / ALIVE, logs=folder / "logs"
+    )
 
 
 def end_programs(folder: Path) -> None:
@@ -137,7 +180,7 @@ def remembered(folder: Path) -> Record | None:
 
 
 def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple[str, ...], LossTimes]:
-    """The region as main declares it, the teams, whose namespaces it has, and its times."""
+    """The region as main declares it, its namespaces, one a team, and its times."""
     if not matches_name(options.name):
         raise Refused(f"{options.name!r} is no name of a region")
     heads = git.fetch()
@@ -156,7 +199,7 @@ def _declared(git: GitRepository, options: RegionOptions) -> tuple[Region, tuple
         raise Refused(str(error)) from error
     teams = {file.split("/")[1] for file in files if file.startswith("jobs/") and file.count("/") > 1}
     teams |= {Path(file).stem for file in files if file.startswith("teams/")}
-    return region, tuple(sorted(team for team in teams if matches_name(team))), loss
+    return region, tuple(sorted({STAGING_TEAM, *(team for team in teams if matches_name(team))})), loss
 
 
 def nodes_of(region: Region) -> tuple[NodeSpec, ...]:

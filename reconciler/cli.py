@@ -13,6 +13,7 @@ import typer
 from reconciler.cli_cluster import agent, bootstrap, doctor
 from reconciler.cli_edits import cancel, confirm, cordon, drain, forget, lost, release, rerun, uncordon
 from reconciler.cli_options import AsJson, Job, Repo, Store
+from reconciler.cli_stage import dataset, evict, image
 from reconciler.commands import ends
 
 app = typer.Typer(
@@ -193,17 +194,6 @@ def checkpoint(
 
 
 @stage_app.command()
-def dataset(
-    source: Annotated[str, typer.Argument(metavar="URI", help="Where the dataset is.")],
-    target: Annotated[str, typer.Argument(metavar="DIR", help="file:///folder to bring it to.")],
-) -> None:
-    """Bring a dataset into a folder; only what is missing is fetched."""
-    from reconciler.commands.stage import dataset as run
-
-    run(source, target)
-
-
-@stage_app.command()
 def prune(
     uri: Annotated[str, typer.Argument(metavar="URI", help="The folder in which the checkpoints stand.")],
     keep: Annotated[int, typer.Option("--keep", metavar="N", min=1, help="How many of the newest complete ones stay.")],
@@ -214,6 +204,9 @@ def prune(
     run(uri, keep)
 
 
+stage_app.command()(dataset)
+stage_app.command()(evict)
+stage_app.command()(image)
 app.command()(bootstrap)
 app.command()(doctor)
 

@@ -12,9 +12,12 @@ from reconciler.cli_options import (
     FenceKill,
     GpuLabel,
     GpuResource,
+    Listen,
     Look,
+    Probes,
     Pullable,
     Repo,
+    Report,
     SelfFence,
     Store,
 )
@@ -33,32 +36,31 @@ def agent(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     context: Annotated[
         str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig; else its current one.")
     ] = None,
-    listen: Annotated[
-        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Answer /healthz and /readyz there.")
-    ] = None,
+    listen: Listen = None,
     gpu_resource: GpuResource = "nvidia.com/gpu",
     gpu_label: GpuLabel = "nvidia.com/gpu.product",
     folder: Annotated[
-        Path | None,
-        typer.Option("--folder", metavar="DIR", help="Without --engine: where the region keeps its objects and logs."),
+        Path | None, typer.Option("--folder", metavar="DIR", help="Without --engine: where the region keeps its objects.")
     ] = None,
     repo: Repo = None,
     self_fence: SelfFence = None,
     fence_kill: FenceKill = None,
+    report: Report = None,
     deadman: Deadman = None,
     image: Pullable = None,
+    probe: Probes = True,
 ) -> None:
     """Run a region's agent until SIGTERM: of a cluster with --engine; else of one on this machine, of processes."""
     from reconciler.agent.nodes import NodeRules
     from reconciler.agent.settings import Times
     from reconciler.commands import agent as verb
 
-    times = Times(self_fence, fence_kill, deadman)
+    times = Times(self_fence, fence_kill, deadman, report)
     if engine is None:
-        verb.agent(region, store, look, verb.Local(repo, folder, image or [], times))
+        verb.agent(region, store, look, verb.Local(repo, folder, image or [], times, probe))
         return
     nodes = NodeRules(gpu_resource=gpu_resource, gpu_label=gpu_label)
-    verb.agent_in_cluster(region, store, look, verb.InCluster(engine, kubeconfig, context, listen, nodes, times))
+    verb.agent_in_cluster(region, store, look, verb.InCluster(engine, kubeconfig, context, listen, nodes, times, probe))
 
 
 def bootstrap(  # noqa: PLR0913 - a verb's options are its arguments

@@ -46,9 +46,21 @@ Deadman = Annotated[
         help="Let Kubernetes itself end the jobs when the agent is gone; else not, or as the region's file says.",
     ),
 ]
+Report = Annotated[
+    float | None,
+    typer.Option(
+        "--report",
+        metavar="SECONDS",
+        min=1,
+        max=28_800,
+        help="How often it reports at least: in a third of the region's unknown_seconds or sooner; else every 10 s.",
+    ),
+]
+Listen = Annotated[str | None, typer.Option("--listen", metavar="HOST:PORT", help="Answer /healthz and /readyz there.")]
 Look = Annotated[
     float | None, typer.Option("--look", metavar="SECONDS", min=0.1, max=60, help="How often it looks at its cluster.")
 ]
+Probes = Annotated[bool, typer.Option("--probe/--no-probe", help="Measure the links to the other regions' stores.")]
 GpuResource = Annotated[str, typer.Option("--gpu-resource", metavar="NAME", help="What counts GPUs.")]
 GpuLabel = Annotated[str, typer.Option("--gpu-label", metavar="KEY", help="The node label that names the GPU's model.")]
 Pullable = Annotated[

@@ -24,6 +24,8 @@ from reconciler.planning.snapshot import Holding, JobView, RegionView, Snapshot
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 GIB = 1024**3
 GB = 10**9
+WHOLE_LINKS = {"link_share": 1.0, "declared_margin": 0.0}
+"""Thresholds by which links give all that is declared of them, so that sums can be done by hand."""
 TEAM = "team-a"
 TEAMS = ("team-a", "team-b", "team-c")
 IMAGE = "reg.example.com:5000/team/train:1.4"
@@ -173,16 +175,19 @@ def make_snapshot(
     teams: Iterable[Team] = (),
     policy: Policy | None = None,
     used: Mapping[str, int] | None = None,
+    **network: Any,
 ) -> Snapshot:
-    """Everything that a pass decides from."""
+    """Everything that a pass decides from; `network`: what else of links, copies and images. Without a `policy` links give all
+    that is declared of them."""
     return Snapshot(
         regions={view.region.name: view for view in regions},
         links={(link.source, link.target): link for link in links},
         datasets={dataset.name: dataset for dataset in datasets},
         teams={team.name: team for team in teams},
-        policy=policy or Policy(),
+        policy=policy or Policy.model_validate({"thresholds": WHOLE_LINKS}),
         pending=tuple(jobs),
         used_gpus=used or {},
+        **network,
     )
 
 

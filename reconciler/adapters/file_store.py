@@ -26,28 +26,13 @@ from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+from reconciler.adapters.folders import ABSENT, FOLDER, as_ports_have_it, entry_of, folder_in, if_there
 from reconciler.adapters.object_keys import parts_of
 from reconciler.ports import Conflict, Listed, Refused, Stored, Transient
 
 _PARTIAL = ".partial"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _CHUNK_BYTES = 1 << 20
 _PAUSES_SECONDS = 0.0005, 0.02  # first and longest
-_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO)
-
-_TODO = {
-    errno.ENOENT: "create the store's folder, or correct its address",
-    errno.EACCES: "give this account the right to read and write there",
-    errno.EPERM: "give this account the right to read and write there",
-    errno.EROFS: "mount the store's disk writable",
-    errno.ENOSPC: "free some space on the store's disk",
-    errno.EDQUOT: "raise this account's quota on the store's disk",
-    errno.ENAMETOOLONG: "use a key whose parts have at most 255 bytes",
-    errno.ENOTDIR: "a file or a link stands where a folder must be; remove it, or use another key or folder",
-    errno.EISDIR: "a folder or a link has the object's name; remove it, or use another key",
-    errno.EBADF: "use a folder on a local disk; this file system (NFS?) cannot lock one",
-    errno.ENOLCK: "use a folder on a local disk; this file system (NFS?) cannot lock one",
-}
 
 
 class FileStore:
@@ -113,7 +98,7 @@ class FileStore:
     def delete(self, key: str) -> None:
         """Remove one object if it is there; its folder stays. Raises Transient or Refused."""
         *above, name = _parts(key)
-        with self._root("delete", key) as root, self._alone(root), _if_there(), _folder(root, above) as folder:
+        with self._root("delete", key) as root, self._alone(root), if_there(), folder_in(root, above) as folder:
             if _is_file(folder, name):
                 os.unlink(name, dir_fd=folder)
                 os.fsync(folder)
@@ -124,17 +109,12 @@ class FileStore:
 
         The folder is never made here: an empty store in the place of one whose disk is not mounted looks like lost state.
         """
-        try:
-            root = os.open(self._path, _FOLDER)
+        with as_ports_have_it(f"{action} {where} in the object store {self._path}"):
+            root = os.open(self._path, FOLDER)
             try:
                 yield root
             finally:
                 os.close(root)
-        except OSError as error:
-            what = f"{action} {where} in the object store {self._path}: {error.strerror}"
-            if error.errno not in _TODO:
-                raise Transient(what) from error
-            raise Refused(f"{what}; {_TODO[error.errno]}") from error
 
     def _alone(self, root: int) -> AbstractContextManager[None]:
         return _locked(root, fcntl.LOCK_EX, self._lock_wait)
@@ -142,7 +122,7 @@ class FileStore:
     @contextmanager
     def _temporary(self, root: int) -> Iterator[tuple[int, str]]:
         """The folder of unfinished writes and a new name in it. The shared lock tells `_sweep` that a writer lives."""
-        with _folder(root, [_PARTIAL], make=True) as partial, _locked(partial, fcntl.LOCK_SH, self._lock_wait):
+        with folder_in(root, [_PARTIAL], make=True) as partial, _locked(partial, fcntl.LOCK_SH, self._lock_wait):
             name = secrets.token_hex(16)
             try:
                 yield partial, name
@@ -161,16 +141,6 @@ def _parts(key: str) -> list[str]:
 
 def _etag(content: BytesIO | BufferedReader) -> str:
     return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-@contextmanager
-def _if_there() -> Iterator[None]:
-    """Go on where what is asked for is not there, or is no object."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _ABSENT:
-            raise
 
 
 @contextmanager
@@ -197,32 +167,14 @@ def _lock_now(folder: int, kind: int) -> bool:
     return False
 
 
-@contextmanager
-def _folder(root: int, parts: Sequence[str], *, make: bool = False) -> Iterator[int]:
-    """A descriptor of a folder below `root`, reached step by step so that no link can lead out of the store."""
-    current = os.dup(root)
-    try:
-        for part in parts:
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=current)
-                    os.fsync(current)
-            deeper = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=current)
-            os.close(current)
-            current = deeper
-        yield current
-    finally:
-        os.close(current)
-
-
 def _open_object(root: int, parts: Sequence[str]) -> BufferedReader | None:
     """An object's file, None where there is none. What it reads is one version: files are replaced, never changed."""
     try:
-        with _folder(root, parts[:-1]) as folder:
+        with folder_in(root, parts[:-1]) as folder:
             # Without O_NONBLOCK, to open a pipe that somebody left there would wait for its writer.
             descriptor = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except OSError as error:
-        if error.errno in _ABSENT:
+        if error.errno in ABSENT:
             return None
         raise
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -251,7 +203,7 @@ def _write(partial: int, temporary: str, content: BinaryIO) -> None:
 def _publish(root: int, partial: int, temporary: str, parts: Sequence[str]) -> None:
     """Give the finished file its place, for good. The caller holds the lock."""
     *above, name = parts
-    with _folder(root, above, make=True) as folder:
+    with folder_in(root, above, make=True) as folder:
         with suppress(FileNotFoundError):
             if not _is_file(folder, name):
                 raise IsADirectoryError(errno.EISDIR, "there is something that is no plain file")
@@ -261,7 +213,7 @@ def _publish(root: int, partial: int, temporary: str, parts: Sequence[str]) -> N
 
 def _sweep(root: int) -> None:
     """Remove what killed writers left; not while any writer is at work, and not by one who may only read."""
-    with _if_there(), _folder(root, [_PARTIAL]) as partial:
+    with if_there(), folder_in(root, [_PARTIAL]) as partial:
         if os.access(_PARTIAL, os.W_OK, dir_fd=root) and _lock_now(partial, fcntl.LOCK_EX):
             for name in os.listdir(partial):  # noqa: PTH208 - a descriptor is no Path
                 os.unlink(name, dir_fd=partial)
@@ -271,22 +223,13 @@ def _sweep(root: int) -> None:
 def _walk(root: int, parts: Sequence[str], path: str, start: str) -> Iterator[Listed]:
     """The objects in the folder `parts` below `root` (`path` is its key with a `/`) whose name starts with `start`."""
     found: list[tuple[bytes, str, int | None]] = []
-    with _if_there(), _folder(root, parts) as folder, os.scandir(folder) as entries:
+    with if_there(), folder_in(root, parts) as folder, os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith(start) and (path or entry.name != _PARTIAL):
-                found += _entry(entry)
+                found += entry_of(entry)
     # A folder sorts as `name/`, for that is how the keys below it go on.
     for _, name, size in sorted(found):
         if size is None:
             yield from _walk(root, [*parts, name], f"{path}{name}/", "")
         else:
             yield Listed("/".join(_parts(path + name)), size)
-
-
-def _entry(entry: os.DirEntry[str]) -> Iterator[tuple[bytes, str, int | None]]:
-    """Sort key, name and size (None: a folder) of what stands in a folder; nothing for what is no object."""
-    if entry.is_dir(follow_symlinks=False):
-        yield os.fsencode(entry.name) + b"/", entry.name, None
-    elif entry.is_file(follow_symlinks=False):
-        with suppress(FileNotFoundError):  # removed meanwhile
-            yield os.fsencode(entry.name), entry.name, entry.stat(follow_symlinks=False).st_size

@@ -11,67 +11,19 @@ where it finds its own bytes, the write was done. Reads are repeated, for they c
 boto3 (23 MB, 0.65 s) is imported when a store is made, never with this module.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, closing
+from typing import Any
 
 from reconciler.adapters.object_keys import parts_of
-from reconciler.ports import Conflict, Listed, Refused, Stored, Transient
+from reconciler.adapters.s3_answers import ClientFactory, asking, check_page, config, default_factory, status_of, unanswered
+from reconciler.ports import Conflict, Listed, Refused, Stored
 
-if TYPE_CHECKING:
-    from botocore.config import Config
-    from mypy_boto3_s3 import S3Client
-
-ClientFactory: TypeAlias = Callable[["Config"], "S3Client"]
-"""Makes a client with the given configuration; for credentials that boto3 does not find by itself."""
-
-_CONNECT_SECONDS = 3
 _READ_SECONDS = 5
 _COPY_SECONDS = 900  # the store answers when all bytes are copied
 _READ_ATTEMPTS = 3
-_CONNECTIONS = 32
 _COPY_LIMIT_BYTES = 5 * 1024**3
 """https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html"""
-
-_BUSY = {"RequestTimeout", "RequestTimeoutException", "SlowDown", "Throttling", "ThrottlingException", "TooManyRequests"}
-_BUSY_STATUS = {408, 425, 429}
-_ASK_AGAIN = {"CredentialRetrievalError", "MetadataRetrievalError", "IncompleteReadError", "FlexibleChecksumError"}
-_NO_CREDENTIALS = {
-    "NoCredentialsError",
-    "PartialCredentialsError",
-    "ProfileNotFound",
-    "SSOTokenLoadError",
-    "TokenRetrievalError",
-    "UnauthorizedSSOTokenError",
-}
-_SETTINGS = "correct the address or the settings of the object store"
-_RIGHTS = (
-    "allow these credentials s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket here "
-    "(without s3:ListBucket an object that is not there counts as forbidden)"
-)
-_CREDENTIALS = "correct or renew the credentials that boto3 finds (environment, profile or role)"
-_REGION = "set the region in which the bucket is"
-_TODO = {
-    "AccessDenied": _RIGHTS,
-    "403": _RIGHTS,
-    "InvalidAccessKeyId": _CREDENTIALS,
-    "SignatureDoesNotMatch": _CREDENTIALS,
-    "InvalidToken": _CREDENTIALS,
-    "ExpiredToken": _CREDENTIALS,
-    "RequestTimeTooSkewed": "set this machine's clock",
-    "NoSuchBucket": "create the bucket, or correct its name in the address",
-    "NoSuchKey": "list the source again; the object is gone",
-    "PermanentRedirect": _REGION,
-    "AuthorizationHeaderMalformed": _REGION,
-    "301": _REGION,
-    "404": "correct the endpoint: what answers there is no S3 store",
-    "NotImplemented": "use an object store that honours If-Match and If-None-Match on PUT",
-}
-_SECRETS = re.compile(
-    r"(?<=://)[^/@\s]+(?=@)|(?<=X-Amz-Signature=)[^&\s]+|(?<=X-Amz-Credential=)[^&\s]+|(?<=X-Amz-Security-Token=)[^&\s]+"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{12,}"
-)
 
 
 class S3Store:
@@ -90,14 +42,14 @@ class S3Store:
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         with self._asking("open"):
-            make = client_factory or _default_factory(endpoint_url, region)
+            make = client_factory or default_factory(endpoint_url, region)
             try:
                 # Three clients, for botocore sets retries and time-outs by client and not by request.
-                self._deciding = make(_config(attempts=1, read_seconds=_READ_SECONDS))
-                self._reading = make(_config(attempts=_READ_ATTEMPTS, read_seconds=_READ_SECONDS))
-                self._copying = make(_config(attempts=_READ_ATTEMPTS, read_seconds=_COPY_SECONDS))
+                self._deciding = make(config(attempts=1, read_seconds=_READ_SECONDS))
+                self._reading = make(config(attempts=_READ_ATTEMPTS, read_seconds=_READ_SECONDS))
+                self._copying = make(config(attempts=_READ_ATTEMPTS, read_seconds=_COPY_SECONDS))
             except ValueError as error:  # how boto3 says that a URL or a region is none
-                raise _unanswered(f"open {self._address('')}", error) from None
+                raise unanswered(f"open {self._address('')}", error) from None
 
     def close(self) -> None:
         """Close the connections that are kept open between calls."""
@@ -122,7 +74,7 @@ class S3Store:
             try:
                 return self._etag_in(self._reading.head_object(Bucket=self._bucket, Key=full))
             except self._reading.exceptions.ClientError as error:
-                if _status(error.response) != 404:
+                if status_of(error.response) != 404:
                     raise
         # An answer to HEAD has no body, so it cannot tell a missing object from a missing bucket. One to GET can.
         found = self.get(key)
@@ -152,7 +104,7 @@ class S3Store:
                 page = next(pages, None)
             if page is None:
                 return
-            self._check_page(prefix, page)
+            check_page(f"list {self._address(prefix)}", page)
             for found in page.get("Contents", []):
                 if key := found["Key"].removeprefix(self._prefix):  # else it is somebody's marker of our own prefix
                     yield Listed(key, found["Size"])
@@ -164,7 +116,7 @@ class S3Store:
             try:
                 self._copying.copy_object(Bucket=self._bucket, Key=full, CopySource={"Bucket": self._bucket, "Key": origin})
             except self._copying.exceptions.ClientError as error:
-                if _status(error.response) != 400:
+                if status_of(error.response) != 400:
                     raise
                 size = self._reading.head_object(Bucket=self._bucket, Key=origin)["ContentLength"]
                 if size <= _COPY_LIMIT_BYTES:
@@ -188,82 +140,11 @@ class S3Store:
     def _address(self, key: str) -> str:
         return f"s3://{self._bucket}/{self._prefix}{key}"
 
-    def _check_page(self, prefix: str, page: Mapping[str, Any]) -> None:
-        """Less than the whole listing must never look like all of it."""
-        if "IsTruncated" not in page:  # boto3 reads any well-formed web page as an empty listing
-            raise Transient(f"list {self._address(prefix)}: the answer is no listing; see what is at the endpoint")
-        if page["IsTruncated"] and not page.get("NextContinuationToken"):
-            raise Refused(f"list {self._address(prefix)}: only a first page came; use a store that has ListObjectsV2")
-
     def _etag_in(self, answer: Mapping[str, Any]) -> str:
         etag = answer.get("ETag")
         if not etag:
             raise Refused(f"s3://{self._bucket}: an answer without an ETag; use a store or proxy that gives ETags")
         return str(etag)
 
-    @contextmanager
-    def _asking(self, action: str, key: str = "", *, expect_object: bool = False) -> Iterator[None]:
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        what = f"{action} {self._address(key)}"
-        # `from None`: the original texts may hold what `_redacted` takes out.
-        try:
-            yield
-        except ClientError as error:
-            raise _answered(what, error.response, conditional=action == "put", expect_object=expect_object) from None
-        except BotoCoreError as error:
-            raise _unanswered(what, error) from None
-
-
-def _default_factory(endpoint_url: str | None, region: str | None) -> ClientFactory:
-    from boto3.session import Session
-
-    session = Session()
-    return lambda config: session.client("s3", endpoint_url=endpoint_url, region_name=region, config=config)
-
-
-def _config(*, attempts: int, read_seconds: int) -> "Config":
-    from botocore.config import Config
-
-    return Config(
-        signature_version="s3v4",
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=read_seconds,
-        retries={"mode": "standard", "total_max_attempts": attempts},
-        max_pool_connections=_CONNECTIONS,
-        # Checksums in trailers are beyond many stores that are not Amazon's.
-        request_checksum_calculation="when_required",
-        response_checksum_validation="when_required",
-    )
-
-
-def _status(response: Mapping[str, Any]) -> int:
-    return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
-def _answered(what: str, response: Mapping[str, Any], *, conditional: bool, expect_object: bool) -> Exception:
-    """Which error an answer of the store is. A 5xx may come after the write was done, so it says nothing about it."""
-    status, code = _status(response), str(response.get("Error", {}).get("Code", ""))
-    text = _redacted(f"{what}: HTTP {status} {code}: {response.get('Error', {}).get('Message', '')}")
-    if conditional and (status in (409, 412) or (expect_object and status == 404 and code != "NoSuchBucket")):
-        return Conflict(text)
-    if code in _BUSY or status in _BUSY_STATUS or (status >= 500 and status != 501):
-        return Transient(text)
-    return Refused(f"{text}; {_TODO.get(code) or _TODO.get(str(status), _SETTINGS)}")
-
-
-def _unanswered(what: str, error: Exception) -> Exception:
-    """Which error it is that no answer came: the network's (ask again later) or one of our settings (a person must act)."""
-    from botocore.exceptions import ConnectionError as NoConnection
-    from botocore.exceptions import HTTPClientError
-
-    text, name = _redacted(f"{what}: {error}"), type(error).__name__
-    if "CERTIFICATE_VERIFY_FAILED" in text:
-        return Refused(f"{text}; name the authority that signed the store's certificate in AWS_CA_BUNDLE")
-    if isinstance(error, HTTPClientError | NoConnection) or name in _ASK_AGAIN:
-        return Transient(text)
-    return Refused(f"{text}; {_CREDENTIALS if name in _NO_CREDENTIALS else _SETTINGS}")
-
-
-def _redacted(text: str) -> str:
-    return _SECRETS.sub("[…]", text)
+    def _asking(self, action: str, key: str = "", *, expect_object: bool = False) -> AbstractContextManager[None]:
+        return asking(f"{action} {self._address(key)}", conditional=action == "put", expect_object=expect_object)

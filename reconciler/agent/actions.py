@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from reconciler.agent.reading import JOB_SET, Key
-from reconciler.model.names import ANNOTATION_CLOSED, ANNOTATION_OUT, GATE, QUEUE_LABEL
+from reconciler.model.names import ANNOTATION_CLOSED, ANNOTATION_OUT, ANNOTATION_PACE, GATE, QUEUE_LABEL
 from reconciler.ports import Cluster, ObjectRef, SyncEngine
 
 
@@ -110,6 +110,15 @@ class PatchDeadline:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """Tell a pod of a staging task how quick it may be: bytes a second, or `unlimited`."""
+
+    key: Key
+    target: ObjectRef
+    pace: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteObject:
     """Delete a workload that the hub wants forgotten."""
 
@@ -127,7 +136,7 @@ class Nudge:
 _CLOSED: Final[Mapping[str, Any]] = {"metadata": {"annotations": {ANNOTATION_CLOSED: "true"}}}
 
 Stop = Suspend | DeletePod | Close | Deactivate
-Start = LiftGate | Release | PatchDeadline | Enqueue | Activate | Admit
+Start = LiftGate | Release | PatchDeadline | Enqueue | Activate | Admit | Pace
 """What may be done only by recorded right: the record first, and a lease that is valid at that moment."""
 Action = Stop | Start | DeleteObject | Nudge
 
@@ -160,6 +169,8 @@ def patch_body(action: Suspend | Close | Deactivate | Start) -> dict[str, Any]:
             return {"spec": {"suspend": False, **_run_limit(action.target, seconds)}}
         case PatchDeadline(run_seconds=seconds):
             return {"spec": {"activeDeadlineSeconds": deadline(seconds)}}
+        case Pace(pace=pace):
+            return {"metadata": {"annotations": {ANNOTATION_PACE: pace}}}
         case _:
             return _queue_body(action)
 

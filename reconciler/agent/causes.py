@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from reconciler.agent.memory import Asked, Memory, Site, troubled
 from reconciler.agent.pods import first_failed
+from reconciler.agent.progress import with_progress
 from reconciler.agent.reading import Key, makes_no_pods, name_of, namespace_of, ref_of, uid_of
 from reconciler.agent.seen import Seen, Standing, standing
 from reconciler.agent.workloads import LONGEST_TAIL, Cause, job_of
@@ -27,14 +28,15 @@ _COMPLAINTS = 1
 
 def with_causes(site: Site, memory: Memory, attempts: Sequence[Seen]) -> Memory:
     """The memory with what could be asked. An error costs the answer, and is noted."""
-    return _with_complaints(site, _with_tails(site, memory, attempts), attempts)
+    return with_progress(site, _with_complaints(site, _with_tails(site, memory, attempts), attempts), attempts)
 
 
 def causes(memory: Memory) -> dict[Key, Cause]:
     """What is known for the report, by attempt."""
     tails = {key: Cause(tail=text) for key, (_, text) in memory.tails.items()}
     waits = {key: Cause(waiting=asked.words) for key, asked in memory.podless.items() if asked.words}
-    return tails | waits  # what has no pods has no failed one
+    copying = {key: Cause(progress=paced.progress) for key, paced in memory.paced.items() if paced.progress is not None}
+    return copying | tails | waits  # what has no pods has no failed one, and what has failed does not run
 
 
 def _with_tails(site: Site, memory: Memory, attempts: Sequence[Seen]) -> Memory:

@@ -12,7 +12,7 @@ Rules for whoever edits this file.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from reconciler.agent.actions import (
     Action,
@@ -29,7 +29,9 @@ from reconciler.agent.actions import (
     Suspend,
     other_gates,
 )
+from reconciler.agent.changing import changed
 from reconciler.agent.deadman import Deadman, ends_at, ends_in_time, first_deadline, next_deadline, unfit_for
+from reconciler.agent.pacing import paces
 from reconciler.agent.pods import ended_well
 from reconciler.agent.queueing import checks_with_ours_ready, is_admissible, is_enqueued, queue_of, waits_for_grant, was_taken_out
 from reconciler.agent.reading import (
@@ -115,7 +117,7 @@ def decide(attempts: Sequence[Seen], record: Record, grants: Grants | None, righ
         if entry is not None and not _is_over(seen, grants, sync):
             entries[seen.key] = entry
     seen_version = record.seen if grants is None else max(record.seen, (grants.term, grants.version))
-    after = replace(record, epoch=max(record.epoch, right.epoch), seen=seen_version, attempts=entries)
+    after = changed(record, epoch=max(record.epoch, right.epoch), seen=seen_version, attempts=entries)
     starts.sort(key=_turn)
     actions = (*stops, *starts, *_deletions(attempts, grants, right, sync), *_nudge(grants, sync))
     return Decision(after, actions, tuple(notes))
@@ -195,7 +197,7 @@ def _adopt(seen: Seen, item: KubeObject, right: Right, strays: Sequence[Stop], *
     """Kueue has admitted it without our check. Its pods are gated, so it has not begun: binding it now is its one release."""
     if not right.valid or seen.grant is None or not all(is_held(pod) for pod in seen.pods):
         return _Steps(stops=stop(seen, None))
-    fault = unfit(replace(seen, pods=()), item, right.deadman, room=room)
+    fault = unfit(changed(seen, pods=()), item, right.deadman, room=room)
     if fault is not None:
         return _Steps(stops=strays, note=Health(code=fault[0], message=f"{seen.key} is not released: {fault[1]}"))
     return _Steps(strays, (), Entry(uid_of(item), generation_of(item), seen.grant.nodes))
@@ -209,16 +211,17 @@ def _keep(seen: Seen, right: Right, strays: Sequence[Stop]) -> _Steps:
     touched = changed_since(seen)
     found = unbound_maker(seen)
     if found is not None:
-        entry = replace(entry, maker=uid_of(found), maker_generation=generation_of(found))
-    pods_from = maker(replace(seen, entry=entry))
+        entry = changed(entry, maker=uid_of(found), maker_generation=generation_of(found))
+    pods_from = maker(changed(seen, entry=entry))
     stay = touched or not ends_in_time(item, seen.pods, right.deadman)
     starts: list[Start] = [] if stay or pods_from is None else _lifts(seen, pods_from)
+    starts += paces(seen)
     run_seconds = next_deadline(item, seen.pods, grant, right.deadman)
     if not makes_jobs(item) and part(item, "spec").get("activeDeadlineSeconds") != run_seconds:
         ends = ends_at(item) if right.deadman is not None else None
         starts.append(PatchDeadline(seen.key, ref_of(item, _JOB), run_seconds, ends))
         if not touched:
-            entry = replace(entry, generation=generation_of(item) + 1)
+            entry = changed(entry, generation=generation_of(item) + 1)
     return _Steps(strays, starts, entry, _kept_note(seen, item, right, touched=touched))
 
 
@@ -248,7 +251,7 @@ def _with_done(seen: Seen, entry: Entry | None) -> Entry | None:
     if entry is None:
         return None
     done = entry.done | {index_of(pod) or 0 for pod in seen.pods if maker_uid(pod) == entry.pods_from and ended_well(pod)}
-    return entry if done == entry.done else replace(entry, done=done)
+    return entry if done == entry.done else changed(entry, done=done)
 
 
 def _is_over(seen: Seen, grants: Grants | None, sync: SyncState | None) -> bool:

@@ -8,10 +8,12 @@ Make an Agent when its replica becomes the leader: it inherits the lease by the 
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from reconciler.agent.changing import changed
 from reconciler.agent.granting import is_new, read_grants
 from reconciler.agent.memory import Anchor, Kept, Memory, Site, troubled
+from reconciler.agent.probing.prober import Prober
 from reconciler.agent.renewing import fence_is_due, fence_is_near, fence_of, with_lease, with_recalled_epoch
 from reconciler.agent.sending import due_at, health_of, reported
 from reconciler.agent.settings import Settings
@@ -26,9 +28,9 @@ def with_grants(site: Site, memory: Memory) -> Memory:
         return memory
     try:
         known = read_grants(site.store, site.region, memory.known, memory.seen)
-        return memory if known is memory.known else replace(memory, known=known)
+        return memory if known is memory.known else changed(memory, known=known)
     except (Transient, Refused) as error:
-        memory = replace(memory, silent=isinstance(error, Transient))
+        memory = changed(memory, silent=isinstance(error, Transient))
         return troubled(memory, "GrantsUnreadable", grants_key(site.region), error, site.clock.monotonic())
 
 
@@ -61,6 +63,8 @@ class Agent:
     settings: Settings
     incarnation: str
     memory: Memory = field(default_factory=Memory)
+    prober: Prober | None = None
+    """Who measures its links, beside it: it only reads what was found. None where nobody does."""
     stepped_at: float = field(init=False)
     """When the last step ended, or else when it was made; by the monotonic clock."""
     began: Anchor = field(init=False)
@@ -75,13 +79,13 @@ class Agent:
         """One step; returns the seconds until the next should be made. Raises nothing that a next step could mend."""
         site = self._site()
         if self.memory.silent:
-            self.memory = replace(self.memory, silent=False)
+            self.memory = changed(self.memory, silent=False)
         for part in parts_of_step(site, self.memory):
             try:
                 self.memory = part(site, self.memory)
             except Exception as error:  # noqa: BLE001 - a bug ends its part of this step, not the agent; the report shows it
                 # What was seen last may not be so any more.
-                self.memory = troubled(replace(self.memory, reachable=False), "Bug", part.__name__, error, self.clock.monotonic())
+                self.memory = troubled(changed(self.memory, reachable=False), "Bug", part.__name__, error, self.clock.monotonic())
         self.stepped_at = self.clock.monotonic()
         return max(next_at(site, self.memory) - self.stepped_at, 0.0)
 
@@ -107,7 +111,7 @@ class Agent:
 
     def _site(self) -> Site:
         seat = self.region, self.cluster, self.engine, self.store, self.clock, self.settings, self.incarnation
-        return Site(*seat, began=self.began, kept=self._kept)
+        return Site(*seat, began=self.began, kept=self._kept, prober=self.prober)
 
 
 def next_at(site: Site, memory: Memory) -> float:

@@ -4,20 +4,23 @@ What must survive is record.py's. Decides nothing. Invariant: a memory is a valu
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from reconciler.agent.answers import Answers
+from reconciler.agent.changing import changed
 from reconciler.agent.decide import Decision
 from reconciler.agent.granting import Known
 from reconciler.agent.health import Troubles, noted
 from reconciler.agent.lease import Holding
+from reconciler.agent.probing.prober import Prober
 from reconciler.agent.reading import Key
 from reconciler.agent.record import Record, Renewal
 from reconciler.agent.report import Content, Outbox, Pages
 from reconciler.agent.seen import Seen
 from reconciler.agent.settings import Settings
 from reconciler.model.grants import Grants
+from reconciler.model.progress import Progress
 from reconciler.model.report import Health
 from reconciler.ports import Clock, Cluster, ObjectStore, SyncEngine, SyncState
 
@@ -30,6 +33,14 @@ class Asked:
 
     at: float
     words: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """When a worker's output was read last, and what its progress was."""
+
+    at: float
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,8 @@ class Site:
     began: Anchor
     """When the agent was made."""
     kept: Kept
+    prober: Prober | None = None
+    """Who measures the links, in a thread of its own; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +103,8 @@ class Memory:
     """Whether nothing of ours may run, as of the last pass."""
     # record
     recalled: bool = False
+    joined: bool = False
+    """Whether the record names this agent."""
     told: Renewal | None = None
     """The renewal that the record told of last, and ..."""
     inherited: float | None = None
@@ -115,6 +130,8 @@ class Memory:
     """Failed programs whose output did not come, and when it was asked for last."""
     podless: Mapping[Key, Asked] = field(default_factory=dict)
     """Released workloads that have no pods, and what is complained of."""
+    paced: Mapping[Key, Paced] = field(default_factory=dict)
+    """Staging tasks that run, and how far they have come."""
     nudged: tuple[str, float] = ("", AT_ONCE)
     busy: bool = False
     """Whether another look soon will show something new."""
@@ -129,4 +146,4 @@ class Memory:
 
 def troubled(memory: Memory, code: str, about: str, error: Exception, now: float) -> Memory:
     """The memory with one more failure in it."""
-    return replace(memory, troubles=noted(memory.troubles, code, about, error, now))
+    return changed(memory, troubles=noted(memory.troubles, code, about, error, now))

@@ -18,7 +18,7 @@ from reconciler.agent.reading import Key
 from reconciler.agent.seen import Seen, left_over
 from reconciler.agent.workloads import NO_CAUSE, Cause, is_queued, report_attempt
 from reconciler.model.grants import Grants, report_key
-from reconciler.model.report import Health, NodeReport, RegionReport, WorkloadReport
+from reconciler.model.report import Health, LinkProbe, NodeReport, RegionReport, WorkloadReport
 from reconciler.ports import ClusterState, Conflict, ObjectStore, SyncState
 
 _MOST_SYNC_ERRORS = 100
@@ -44,6 +44,8 @@ class Content:
     sync: SyncState | None
     grants_version: int
     lease_epoch: int
+    probes: tuple[LinkProbe, ...] = ()
+    """What was measured by the time it is sent; of no look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ def build(content: Content, health: Sequence[Health], sender: Sender, sequence: 
         synced_commit=content.sync.commit if content.sync else None,
         sync_errors={name: message[:_LONGEST_SYNC_ERROR] for name, message in errors},
         foreign_pods=content.accounts.foreign_pods,
+        probes=content.probes,
         health=tuple(health),
     )
 

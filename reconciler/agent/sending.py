@@ -4,12 +4,12 @@ Decides what the report says beside one look: what went wrong lately, and whethe
 first look: an empty report would read as a region without GPUs.
 """
 
-from dataclasses import replace
-
+from reconciler.agent.changing import changed
 from reconciler.agent.health import recent, shown
 from reconciler.agent.lease import SKEW_SECONDS
 from reconciler.agent.memory import AT_ONCE, Memory, Site, troubled
 from reconciler.agent.report import Content, Sender, essence, sent, unreachable
+from reconciler.agent.settings import Settings
 from reconciler.model.grants import report_key
 from reconciler.model.report import Health
 from reconciler.ports import Conflict, Refused, Transient
@@ -19,23 +19,25 @@ def reported(site: Site, memory: Memory) -> Memory:
     """The memory after a report, if one was due."""
     now = site.clock.monotonic()
     troubles = recent(memory.troubles, now, site.settings.trouble_seconds)
-    memory = memory if troubles == memory.troubles else replace(memory, troubles=troubles)
+    memory = memory if troubles == memory.troubles else changed(memory, troubles=troubles)
     if memory.silent:
-        return replace(memory, send_again_at=now + site.settings.retry_seconds)
+        return changed(memory, send_again_at=now + site.settings.retry_seconds)
     if memory.content is None:
         return memory
     content = memory.content if memory.reachable else unreachable(memory.content)
     health = health_of(site, memory, content)
     if now < due_at(site, memory, content, health):
         return memory
+    if site.prober is not None:
+        content = changed(content, probes=site.prober.probes())
     sender = Sender(site.region, site.incarnation)
     try:
         outbox = sent(site.store, content, health, sender, memory.outbox, site.clock.now())
     except (Conflict, Transient, Refused) as error:
         again = now + site.settings.retry_seconds
-        memory = replace(memory, outbox=replace(memory.outbox, known=False), send_again_at=again)
+        memory = changed(memory, outbox=changed(memory.outbox, known=False), send_again_at=again)
         return troubled(memory, "ReportNotSent", report_key(site.region), error, now)
-    memory = replace(memory, outbox=outbox, sent_at=now, sent_essence=_essence(site, content, health))
+    memory = changed(memory, outbox=outbox, sent_at=now, sent_essence=_essence(site, content, health))
     return _cleared(memory)
 
 
@@ -58,14 +60,22 @@ def _may_clear(memory: Memory) -> bool:
 
 def _cleared(memory: Memory) -> Memory:
     """A region that comes back reports first that nothing runs there; then it may take the new epoch."""
-    return replace(memory, cleared=memory.holding.offered, renew_at=AT_ONCE) if _may_clear(memory) else memory
+    return changed(memory, cleared=memory.holding.offered, renew_at=AT_ONCE) if _may_clear(memory) else memory
 
 
 def health_of(site: Site, memory: Memory, content: Content) -> tuple[Health, ...]:
     """All that is not as it should be."""
-    found = [*_of_lease(site, memory), *_of_clock(site), *memory.notes, *content.accounts.health, *shown(memory.troubles)]
+    found = [
+        *of_lease(memory, site.settings, site.clock.monotonic()),
+        *_of_clock(site),
+        *memory.notes,
+        *content.accounts.health,
+        *shown(memory.troubles),
+    ]
     if memory.known.problem is not None:
         found.append(memory.known.problem)
+    if site.prober is not None:
+        found += site.prober.health()
     return tuple(found)
 
 
@@ -80,14 +90,15 @@ def _of_clock(site: Site) -> list[Health]:
     return [Health(code="ClockSet", message=words)]
 
 
-def _of_lease(site: Site, memory: Memory) -> list[Health]:
-    holding, now = memory.holding, site.clock.monotonic()
+def of_lease(memory: Memory, settings: Settings, now: float) -> list[Health]:
+    """How the lease is, where it is not as it should be. `now`: of the monotonic clock."""
+    holding = memory.holding
     if holding.offered is not None:
         words = f"epoch {holding.offered} follows {holding.epoch}; everything of ours is being stopped before it is taken"
         return [Health(code="LeaseRevoked", message=words)]
     if memory.fenced:
         return [Health(code="Fenced", message="the lease was not renewed in time; everything of ours is being stopped")]
-    fence = site.settings.self_fence_seconds
+    fence = settings.self_fence_seconds
     if holding.sent_at is not None and now - holding.sent_at > fence / 2:
         words = f"the last renewal is {round(now - holding.sent_at)} s old; at {round(fence)} s everything of ours is stopped"
         return [Health(code="LeaseLate", message=words)]

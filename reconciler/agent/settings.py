@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from reconciler.agent.nodes import NodeRules
+from reconciler.model.region import REPORT_SECONDS
 
 _MOST_RENEW_SECONDS: Final = 20.0
 _MOST_REQUEST_SECONDS: Final = 10.0
@@ -15,7 +16,7 @@ _PARTS: Final = 6.0
 class Settings:
     """How often the agent looks, renews and reports, and when it stops everything."""
 
-    report_seconds: float = 10.0
+    report_seconds: float = REPORT_SECONDS
     """At least this often, and ..."""
     change_seconds: float = 1.0
     """... this long after the last report when something has changed."""
@@ -68,6 +69,7 @@ class Times:
     self_fence_seconds: int | None = None
     fence_kill_seconds: int | None = None
     deadman: bool | None = None
+    report_seconds: float | None = None
 
 
 def timed(settings: Settings, *said: Times) -> Settings:
@@ -78,12 +80,14 @@ def timed(settings: Settings, *said: Times) -> Settings:
     fences = [one.self_fence_seconds for one in said if one.self_fence_seconds is not None]
     kills = [one.fence_kill_seconds for one in said if one.fence_kill_seconds is not None]
     deadmen = [one.deadman for one in said if one.deadman is not None]
+    reports = [one.report_seconds for one in said if one.report_seconds is not None]
     fence = next(iter(fences), settings.self_fence_seconds)
     return replace(
         settings,
         self_fence_seconds=fence,
         fence_kill_seconds=next(iter(kills), settings.fence_kill_seconds),
         deadman=next(iter(deadmen), settings.deadman),
+        report_seconds=next(iter(reports), settings.report_seconds),
         renew_seconds=min(fence / _PARTS, _MOST_RENEW_SECONDS),
         request_seconds=min(fence / _PARTS, _MOST_REQUEST_SECONDS),
     )

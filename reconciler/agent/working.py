@@ -8,7 +8,7 @@ stopped, only by a look that was made after everything had been asked for.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from reconciler.agent.actions import (
     Action,
@@ -24,10 +24,11 @@ from reconciler.agent.actions import (
     perform,
 )
 from reconciler.agent.causes import causes, with_causes
-from reconciler.agent.decide import decide
+from reconciler.agent.changing import changed
+from reconciler.agent.decide import Decision, Right, decide
 from reconciler.agent.memory import Memory, Site, troubled
 from reconciler.agent.reading import Key
-from reconciler.agent.record import LARGEST, Broken, Record, decode, encode, joined, newer
+from reconciler.agent.record import ANYBODY, LARGEST, Broken, Record, decode, encode, joined, newer, with_agent
 from reconciler.agent.recovery import recovered
 from reconciler.agent.renewing import by_record, may_start, right_now
 from reconciler.agent.report import Look, Telling, compose
@@ -53,11 +54,11 @@ class _Outcome:
 def worked(site: Site, memory: Memory) -> Memory:
     """The memory after one pass. An error of the cluster ends the pass and is noted; what was requested stays requested."""
     try:
-        look, memory = _look(site, replace(memory, busy=False) if memory.busy else memory)
+        look, memory = _look(site, changed(memory, busy=False) if memory.busy else memory)
         stored = site.cluster.read_record()
     except (Transient, Refused) as error:
         return _unreachable(site, memory, error)
-    record, memory = _recall(site, stored, look, replace(memory, notes=()) if memory.notes else memory)
+    record, memory = _recall(site, stored, look, changed(memory, notes=()) if memory.notes else memory)
     if record is None:
         return _without_record(site, memory, look)
     return _acted_upon(site, by_record(site, memory, record), look, record, stored)
@@ -66,28 +67,48 @@ def worked(site: Site, memory: Memory) -> Memory:
 def _acted_upon(site: Site, memory: Memory, look: Look, record: Record, stored: Stored | None) -> Memory:
     right = right_now(site, memory, record)
     fenced = not right.valid and (record.fenced or (right.stop_all and memory.holding.offered is None))
-    renewal = newer(memory.renewal, record.renewal)
-    base = record if (renewal, fenced) == (record.renewal, record.fenced) else replace(record, renewal=renewal, fenced=fenced)
+    base = _brought_up(site, memory, record, fenced=fenced)
     grants = _not_outdated(memory)
-    decision = site.kept.decided.of("now", decide, _gathered(site, look, base, grants), base, grants, right, look.sync)
-    memory = replace(memory, notes=(*memory.notes, *decision.notes)) if decision.notes else memory
+    decision = _decided(site, look, base, grants, right)
+    memory = changed(memory, notes=(*memory.notes, *decision.notes)) if decision.notes else memory
     recorded, memory = _remember(site, memory, decision.record, stored)
     outcome, memory = _carry_out(site, memory, decision.actions, recorded=recorded, everything=right.stop_all)
     busy = outcome.moved or not outcome.complete
     if (memory.busy, memory.fenced) != (busy, right.stop_all):
-        memory = replace(memory, busy=busy, fenced=right.stop_all)
+        memory = changed(memory, busy=busy, fenced=right.stop_all)
     if outcome.asked or _says_else(decision.record, record):
         try:
             look, memory = _look(site, memory)
         except (Transient, Refused) as error:
             return _unreachable(site, memory, error)
+    # What is not here may run where the one with the lease is.
+    stands_back = memory.holding.watched is not None or memory.holding.is_on_trial
     acted = grants if recorded and outcome.complete and grants is not None else memory.acted
+    acted = None if stands_back else acted
     return _noted(site, memory, acted, decision.record if recorded else record, look)
+
+
+def _decided(site: Site, look: Look, record: Record, grants: Grants | None, right: Right) -> Decision:
+    """What is to be done. That hangs on no renewal, so the newest, which is in every record, makes no new question."""
+    attempts, bare = _gathered(site, look, record, grants), changed(record, renewal=None)
+    decision = site.kept.decided.of("now", decide, attempts, bare, grants, right, look.sync)
+    return changed(decision, record=changed(decision.record, renewal=record.renewal))
+
+
+def _brought_up(site: Site, memory: Memory, record: Record, *, fenced: bool) -> Record:
+    """The record with the newest renewal, fence and agent in it; itself where nothing is new."""
+    renewal, agents = newer(memory.renewal, record.renewal), record.agents
+    if memory.renewal is not None:
+        # The lease is this agent's: whoever was before an older record had an end.
+        agents = with_agent((name for name in agents if name != ANYBODY), site.incarnation)
+    if (renewal, fenced, agents) == (record.renewal, record.fenced, record.agents):
+        return record
+    return changed(record, renewal=renewal, fenced=fenced, agents=agents)
 
 
 def _says_else(after: Record, before: Record) -> bool:
     """Whether a record says anything else than when the lease was renewed last."""
-    return after != before and after != replace(before, renewal=after.renewal)
+    return (after.epoch, after.fenced, after.seen, after.attempts) != (before.epoch, before.fenced, before.seen, before.attempts)
 
 
 def _gathered(site: Site, look: Look, record: Record, grants: Grants | None) -> tuple[Seen, ...]:
@@ -108,16 +129,16 @@ def _look(site: Site, memory: Memory) -> tuple[Look, Memory]:
     try:
         sync = site.engine.state()
     except (Transient, Refused) as error:
-        memory = replace(memory, reachable=True)
+        memory = changed(memory, reachable=True)
         memory = troubled(memory, "SyncEngineUnreachable", "the sync engine", error, site.clock.monotonic())
         return Look(state, memory.sync), memory
     if not memory.reachable or memory.sync != sync:
-        memory = replace(memory, reachable=True, sync=sync)
+        memory = changed(memory, reachable=True, sync=sync)
     return Look(state, sync), memory
 
 
 def _unreachable(site: Site, memory: Memory, error: Exception) -> Memory:
-    memory = replace(memory, reachable=False)
+    memory = changed(memory, reachable=False)
     return troubled(memory, "ClusterUnreachable", "the region's Kubernetes", error, site.clock.monotonic())
 
 
@@ -140,19 +161,21 @@ def _recall(site: Site, stored: Stored | None, look: Look, memory: Memory) -> tu
     has_lease = memory.holding.epoch > 0 or memory.holding.offered is not None
     if not (has_lease and can_tell):
         return None, memory
-    return recovered(gather(look.state, Record(), known.grants), memory.holding.epoch), memory
+    record = recovered(gather(look.state, Record(), known.grants), memory.holding.epoch)
+    named = None if stored is None else joined(stored.body)
+    return record if named is None else changed(record, agents=named), memory
 
 
 def _without_record(site: Site, memory: Memory, look: Look) -> Memory:
     """What can be done without knowing what was released: stop, if nothing may run; and say what is seen, by no grants."""
     record = Record(epoch=memory.holding.epoch)
     right = right_now(site, memory, record)
-    memory = replace(memory, fenced=right.stop_all)
+    memory = changed(memory, fenced=right.stop_all)
     if right.stop_all:
         decision = decide(gather(look.state, record, memory.known.grants), record, memory.known.grants, right, look.sync)
         outcome, memory = _carry_out(site, memory, decision.actions, recorded=False, everything=True)
-        memory = replace(memory, busy=outcome.moved)
-    return replace(_noted(site, memory, memory.acted, record, look), settled_for=None)
+        memory = changed(memory, busy=outcome.moved)
+    return changed(_noted(site, memory, memory.acted, record, look), settled_for=None)
 
 
 def _remember(site: Site, memory: Memory, record: Record, stored: Stored | None) -> tuple[bool, Memory]:
@@ -213,7 +236,7 @@ def _nudged(site: Site, memory: Memory, action: Nudge) -> Memory:
     commit, at = memory.nudged
     if commit == action.commit and now < at + site.settings.nudge_seconds:
         return memory
-    memory = replace(memory, nudged=(action.commit, now))
+    memory = changed(memory, nudged=(action.commit, now))
     try:
         perform(action, site.cluster, site.engine)
     except (Conflict, Transient, Refused) as error:
@@ -234,4 +257,4 @@ def _noted(site: Site, memory: Memory, acted: Grants | None, record: Record, loo
     settled_for = memory.holding.offered if quiet else None
     if memory.acted is acted and memory.content is content and memory.settled_for == settled_for:
         return memory
-    return replace(memory, acted=acted, content=content, settled_for=settled_for)
+    return changed(memory, acted=acted, content=content, settled_for=settled_for)

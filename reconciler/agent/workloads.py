@@ -15,6 +15,7 @@ from reconciler.agent.pods import report_pod, short
 from reconciler.agent.queueing import is_enqueued, why_it_waits
 from reconciler.agent.reading import condition, is_complete, is_held, is_true, makes_jobs, moment, part, uid_of
 from reconciler.agent.seen import Seen, Standing, changed_since, standing, stopped
+from reconciler.model.progress import Progress
 from reconciler.model.report import PodReport, WorkloadReport, WorkloadState
 from reconciler.ports import KubeObject
 
@@ -27,10 +28,11 @@ _FENCED: Final = "Fenced"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What was asked about an attempt: the last output of its failed program; what keeps it from having pods."""
+    """What was asked about an attempt: the last output of its failed program; what keeps it from having pods; its progress."""
 
     tail: str = ""
     waiting: str | None = None
+    progress: Progress | None = None
 
 
 NO_CAUSE: Final = Cause()
@@ -57,6 +59,7 @@ def report_attempt(seen: Seen, *, is_left_over: bool, cause: Cause = NO_CAUSE) -
         ended_at=_ended_at(item and job_of(seen, item), pods) if state == "Ended" else None,
         log_tail=shortened_tail(cause.tail),
         waiting=short(cause.waiting or _waits_in_queue(seen, item)),
+        progress=cause.progress,
     )
 
 

@@ -41,6 +41,8 @@ class Local:
     images: Sequence[str]
     times: Times
     """What is not said is as the region's file has it."""
+    probes: bool
+    """Whether its links are measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class InCluster:
     listen: str | None
     nodes: NodeRules
     times: Times
+    probes: bool
+    """Whether its links are measured."""
 
 
 class Region(Protocol):
@@ -80,6 +84,7 @@ def agent(region: str, store: str | None, look_seconds: float | None, local: Loc
         poll_seconds=max(look, 0.5),
         agent=settings,
         times=local.times,
+        probes=local.probes,
     )
     found = LocalRegion(options)
     with _told_to_end(found):
@@ -96,7 +101,7 @@ def agent_in_cluster(region: str, store: str | None, look_seconds: float | None,
     set_up_log()
     look = CLUSTER_LOOK_SECONDS if look_seconds is None else look_seconds
     settings = timed(Settings(look_seconds=look, nodes=where.nodes), where.times)
-    found = ClusterRegion(ClusterOptions(region, where.engine, store, where.kubeconfig, where.context, settings))
+    found = ClusterRegion(ClusterOptions(region, where.engine, store, where.kubeconfig, where.context, settings, where.probes))
     pages = health_pages({"/healthz": found.health, "/readyz": found.readiness})
     log = structlog.get_logger("agent").bind(region=region)
     with _told_to_end(found), listening_on(where.listen, pages, log):

@@ -16,6 +16,7 @@ from reconciler.commands import screen
 from reconciler.commands.ends import BadInput
 from reconciler.commands.repository import MAIN, opened
 from reconciler.model.base import matches_name
+from reconciler.model.names import STAGING_TEAM
 from reconciler.model.policy import Settings
 from reconciler.model.region import LossTimes, Region, StoreAddress
 from reconciler.ports import EntryKind, GitRepository, Refused
@@ -48,7 +49,7 @@ class Asked(Subject):
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What main says of a region: its file, all teams, and the store that hub and agents share."""
+    """What main says of a region: its file, the namespaces of its jobs, and the store that hub and agents share."""
 
     region: Region
     teams: tuple[str, ...]
@@ -91,7 +92,12 @@ def declared(git: GitRepository, name: str) -> Declared:
         raise BadInput(f"main has no {path}", f"declare the region there first; there are: {there}")
     region = reader.read_config(Region, git.read(entry.oid), path)
     loss = region.loss or policy_at(git, heads, MAIN).loss
-    return Declared(region, teams_of(entries), settings_at(git, heads, MAIN).store, loss)
+    return Declared(region, _spaces(teams_of(entries), region), settings_at(git, heads, MAIN).store, loss)
+
+
+def _spaces(teams: tuple[str, ...], region: Region) -> tuple[str, ...]:
+    """The namespaces of jobs: those of the teams, and where data can be brought to the region, that of the hub's own."""
+    return teams if region.object_store is None else tuple(sorted({*teams, STAGING_TEAM}))
 
 
 def teams_of(entries: Mapping[str, object]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ EXPECTED: dict[str, Expected] = {
     "language/line-fit": Expected(Phase.SUCCEEDED, 2, shows="crashes, and goes on from its checkpoint"),
     "language/web-finetune": Expected(Phase.SUCCEEDED, 1, "us-east", "H100 preferred, and half a terabyte lies beside them"),
     "vision/always-fails": Expected(Phase.FAILED, 2, shows="one retry, then Failed, with its last words"),
+    "vision/contact-sheet": Expected(Phase.SUCCEEDED, 1, "eu-west", "its photos come first; no GPU waits for them"),
     "vision/early-stop": Expected(Phase.SUCCEEDED, 1, shows="exit code 42 means success here"),
     "vision/thumbnails": Expected(Phase.SUCCEEDED, 1, shows="no GPU, and data too small to matter"),
     "vision/too-wide": Expected(Phase.IMPOSSIBLE, 0, shows="no region can ever run it, and it says why"),

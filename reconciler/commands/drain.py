@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from shlex import quote
 from typing import Final
 
 from reconciler.adapters.clock import SystemClock
@@ -34,6 +35,8 @@ from reconciler.planning.draining import Exit, in_utc
 from reconciler.ports import Refused
 
 HEADERS: Final = ("job", "phase", "attempt", "leaves", "at the latest", "to")
+_LONGEST: Final = 40
+"""Characters of what was typed that are repeated."""
 _PART: Final = re.compile(r"(\d+)\s*(d|h|min|m|s)")
 _SECONDS: Final = {"d": 86400, "h": 3600, "min": 60, "m": 60, "s": 1}
 
@@ -44,9 +47,12 @@ def moment(by: str | None, within: str | None, now: datetime) -> datetime | None
         raise BadInput("--by and --in are given", "give one of them")
     if within is not None:
         if not re.fullmatch(rf"(\s*{_PART.pattern})+\s*", within):
-            raise BadInput(f"{within} is no span of time", "write it as 90min, 2h, 1h30m or 1d")
-        seconds = sum(int(count) * _SECONDS[unit] for count, unit in _PART.findall(within))
-        return (now + timedelta(seconds=seconds)).replace(microsecond=0)
+            raise BadInput(f"{quote(within)} is no span of time", "write it as 90min, 2h, 1h30m or 1d")
+        try:
+            seconds = sum(int(count) * _SECONDS[unit] for count, unit in _PART.findall(within))
+            return (now + timedelta(seconds=seconds)).replace(microsecond=0)
+        except (OverflowError, ValueError):  # of dates, and of digits that one number may have
+            raise BadInput(f"{_short(within)} is longer than any calendar", "write it as 90min, 2h, 1h30m or 1d") from None
     return None if by is None else _by(by, now)
 
 
@@ -55,12 +61,19 @@ def _by(typed: str, now: datetime) -> datetime:
     try:
         found = datetime.fromisoformat(typed)
     except ValueError:
-        raise BadInput(f"{typed} is no moment", todo) from None
+        raise BadInput(f"{quote(typed)} is no moment", todo) from None
     if found.tzinfo is None:
         raise BadInput(f"{typed} may be in any time zone", todo)
     if found < now:
         raise BadInput(f"{typed} is over", "to stop at once what runs there: --in 0s")
-    return found.astimezone(UTC).replace(microsecond=0)
+    try:
+        return found.astimezone(UTC).replace(microsecond=0)
+    except OverflowError:
+        raise BadInput(f"{typed} is beyond the last day of the calendar in UTC", todo) from None
+
+
+def _short(typed: str) -> str:
+    return quote(typed) if len(typed) <= _LONGEST else f"{quote(typed[:_LONGEST])}…"
 
 
 def drain(url: str, region: str, by: datetime | None, store: str | None, *, dry_run: bool) -> None:

@@ -6,12 +6,13 @@ could not be read is a finding as well: nobody is told that all is well by a loo
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from reconciler.adapters.kube.doctor import ClusterSeen
 from reconciler.adapters.kube.engines import Missing
 from reconciler.model.grants import Lease
-from reconciler.model.region import LossTimes, Region
+from reconciler.model.region import REPORT_SECONDS, REPORTS_MISSED, LossTimes, Region
 
 MOST_SECONDS: Final = 10.0
 """Two clocks may differ by this much before anybody is told."""
@@ -82,7 +83,8 @@ def of_times(store: Store, seen: ClusterSeen, region: Region, loss: LossTimes, a
             )
     if isinstance(seen.agent, Missing):
         return
-    words = {word for one in seen.agent["spec"]["template"]["spec"]["containers"] for word in one.get("args") or ()}
+    words = [str(word) for one in seen.agent["spec"]["template"]["spec"]["containers"] for word in one.get("args") or ()]
+    yield from _of_reports(words, region, loss, apply)
     if ("--deadman" in words) != region.deadman:
         has = "with" if "--deadman" in words else "without"
         yield Finding(
@@ -91,6 +93,29 @@ def of_times(store: Store, seen: ClusterSeen, region: Region, loss: LossTimes, a
             "With it, Kubernetes itself ends the jobs when the agent is gone; without, they run on until somebody comes.",
             apply,
         )
+
+
+def _of_reports(words: Sequence[str], region: Region, loss: LossTimes, apply: str) -> Iterable[Finding]:
+    """Whether the agent, started with these words, reports so often that one report that is late says nothing."""
+    every = _report_seconds(words)
+    if every is not None and every > loss.report_seconds:
+        yield Finding(
+            "ReportsTooSeldom",
+            f"the agent of {region.name} reports every {every:g} s, and main calls it Unknown after {loss.unknown_seconds} s",
+            f"{REPORTS_MISSED} reports are to be missing before that, so one is due every {loss.report_seconds:g} s or sooner: "
+            "else one that is late keeps new jobs away.",
+            apply,
+        )
+
+
+def _report_seconds(words: Sequence[str]) -> float | None:
+    """How often an agent that is started with these words reports; None where that cannot be read."""
+    said = [after for word, after in pairwise((*words, "")) if word == "--report"]
+    said += [word.partition("=")[2] for word in words if word.startswith("--report=")]
+    try:
+        return float(said[-1]) if said else REPORT_SECONDS
+    except ValueError:
+        return None
 
 
 def of_clocks(seen: ClusterSeen, store: Store) -> Iterable[Finding]:

@@ -7,7 +7,7 @@ from typing import Final
 from reconciler.adapters.clock import SystemClock
 from reconciler.commands import screen
 from reconciler.commands.ends import BadInput
-from reconciler.commands.repository import Look, chosen, look, opened, standstill
+from reconciler.commands.repository import Look, chosen, in_store, look, opened
 
 _LOOK_SECONDS: Final = 1.0
 
@@ -22,7 +22,7 @@ def status(repo: str | None, job: str | None, *, json: bool) -> None:
     from reconciler.commands import status as verb
 
     seen = _looked(repo)
-    found = verb.status_of(seen, job, standstill(seen))
+    found = verb.status_of(seen, job, in_store(seen))
     if json:
         screen.say_json(verb.as_value(found))
     else:

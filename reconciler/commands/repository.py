@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from reconciler.app import open_repository, open_store, settings_at
 from reconciler.commands import user_git
 from reconciler.hub.ledger import Corrupt, Ledger, LedgerCache, read_ledger
+from reconciler.hub.link_table import MeasuredLine, read_measured
 from reconciler.hub.standstill import read_standstill
 from reconciler.model.grants import HubTrouble
 from reconciler.model.policy import Branches
@@ -113,10 +114,23 @@ def _branches(git: GitRepository, heads: Mapping[str, str]) -> Branches:
         return Branches()
 
 
-def standstill(seen: Look) -> HubTrouble | None:
-    """What the hub says in the object store of why it stands still; None also where whoever asks cannot read the store."""
+@dataclass(frozen=True, slots=True)
+class InStore:
+    """What the hub says in the object store, beside the ledger."""
+
+    standstill: HubTrouble | None = None
+    """Why it stands still."""
+    links: tuple[MeasuredLine, ...] = ()
+    """What the links were measured to do."""
+
+
+def in_store(seen: Look) -> InStore:
+    """What it says there; nothing also where whoever asks cannot read the store."""
     try:
         address = settings_at(seen.git, seen.heads, MAIN).store
-        return read_standstill(open_store(address, make=False)) if address is not None else None
+        if address is None:
+            return InStore()
+        store = open_store(address, make=False)
+        return InStore(read_standstill(store), read_measured(store).links)
     except (Invalid, Refused, Transient):  # the ledger is what was asked for, and it was read
-        return None
+        return InStore()

@@ -1,4 +1,4 @@
-"""`reconciler stage`: the step before a program that brings its checkpoint or its data, run in the attempt's pod; and `prune`.
+"""`reconciler stage`: the step before a program that brings its checkpoint, run in the attempt's pod; and `prune`.
 
 Decides who copies: of an Indexed Job the pod of index 0; the others wait until it says that it is done, for so long at most.
 What is copied, and when a checkpoint is complete, is for agent/stage.
@@ -7,13 +7,13 @@ What is copied, and when a checkpoint is complete, is for agent/stage.
 import os
 import threading
 from pathlib import Path
+from shlex import quote
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from reconciler.agent.stage.checkpoints.retention import prune as prune_below
 from reconciler.agent.stage.checkpoints.seeding import Seeded, seed
 from reconciler.agent.stage.checkpoints.word import is_said, say_seeded
-from reconciler.agent.stage.dataset import fetch
 from reconciler.app import open_store
 from reconciler.commands import screen
 from reconciler.model.region import StoreAddress
@@ -23,6 +23,7 @@ INDEX: Final = "JOB_COMPLETION_INDEX"
 WAIT_SECONDS: Final = 3600.0
 """Longer than any start time-out that makes sense; the hub ends a start that takes longer."""
 _LOOK_SECONDS: Final = 2.0
+_SCHEMES: Final = ("file", "s3")
 
 
 def checkpoint(source: str, target: str, wait_seconds: float = WAIT_SECONDS) -> None:
@@ -54,25 +55,13 @@ def checkpoint(source: str, target: str, wait_seconds: float = WAIT_SECONDS) -> 
 def prune(uri: str, keep: int) -> None:
     """Delete the complete checkpoints below a URI but for the newest so many. Raises Refused and Transient."""
     found = _opened(uri, make=False)
-    if found is None:
-        raise Refused(f"there is nothing at {uri}; give the folder in which the checkpoints stand")
+    if found is None or not _is_there(uri, *found):
+        raise Refused(f"there is nothing at {quote(uri)}; give the folder in which the checkpoints stand")
     pruned = prune_below(*found, keep)
     for name, what in pruned.damaged.items():
         screen.say(f"{name} is not whole and was left: {what}")
     screen.say(f"kept: {', '.join(pruned.kept) or 'there is no complete checkpoint'}")
     screen.say(f"removed: {', '.join(pruned.removed) or 'nothing'} ({screen.size(pruned.removed_bytes)})")
-
-
-def dataset(source: str, target: str) -> None:
-    """Bring a dataset into a folder of this machine (`file:///data`). Raises Refused and Transient."""
-    found, into = _opened(source, make=False), urlsplit(target)
-    if found is None:
-        raise Refused(f"there is nothing at {source}; check the dataset's URI")
-    if into.scheme != "file":
-        raise Refused(f"{target} is no folder of this machine; give file:///folder")
-    fetched = fetch(*found, Path(unquote(into.path)))
-    whole = f"{fetched.objects} objects, {screen.size(fetched.size)}"
-    screen.say(f"{source} is in {unquote(into.path)}: {whole}; {screen.size(fetched.fetched_size)} of it fetched now")
 
 
 def _wait(into: ObjectStore, prefix: str, source: str, wait_seconds: float) -> None:
@@ -84,9 +73,20 @@ def _wait(into: ObjectStore, prefix: str, source: str, wait_seconds: float) -> N
     raise Transient(f"the first node has not brought the checkpoint within {wait_seconds:g} s")
 
 
-def _opened(uri: str, *, make: bool) -> tuple[ObjectStore, str] | None:
-    """The store around a folder's URI, and the folder's name in it; None for a folder of this machine that is not there."""
+def _is_there(uri: str, store: ObjectStore, name: str) -> bool:
     parts = urlsplit(uri)
+    folder = parts.scheme == "file" and Path(unquote(parts.path)).is_dir()
+    return folder or next(iter(store.list(f"{name}/" if name else "")), None) is not None
+
+
+def _opened(uri: str, *, make: bool) -> tuple[ObjectStore, str] | None:
+    """The store around a folder's URI, and the folder's name in it; None for a folder of this machine that is not there.
+
+    Raises Refused for what is no URI of a folder.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme not in _SCHEMES or (parts.scheme == "s3" and not parts.netloc):
+        raise Refused(f"{quote(uri)} is no folder in a store; give file:///folder or s3://bucket/folder")
     above, _, name = parts.path.rstrip("/").rpartition("/")
     if parts.scheme == "file" and not make and not Path(unquote(above)).is_dir():
         return None

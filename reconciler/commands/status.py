@@ -2,9 +2,11 @@
 
 Decides what a row says; the ledger is the hub's word. JSON (schema_version 1): `main`, `status` (commits), `jobs` (each with
 `job`, `team`, `job_id`, `phase`, `region`, `attempt`, `gpus`, `since`, `why`, `result` (of its newest success, by the ledger: as
-schemas/result.schema.json, or null), and `conditions`: each with `type`, `code`, `text`, `message`, `since`), `not_taken_in`
-(paths), `problems`, `troubles` (each with `subject`, `code`, `what`, `since`), `standstill` (`what`, `since`; or null), `regions`
-(those that are not Ready: each with `region`, `state`, `since`, `next_at`, `epoch`, `why`), `doubt`.
+schemas/result.schema.json, or null), and `conditions`: each with `type`, `code`, `text`, `message`, `since`), `staging` (each
+with `job_id`, `task`, `phase`, `attempt`, `progress`, `bytes_per_second`, `why`), `not_taken_in` (paths), `problems`, `troubles`
+(each with `subject`, `code`, `what`, `since`), `standstill` (`what`, `since`; or null), `regions` (those that are not Ready: each
+with `region`, `state`, `since`, `next_at`, `epoch`, `why`), `links` (as measured: each with `source`, `target`,
+`bytes_per_second`, `samples`, `rtt_ms`, `problem`, `at`), `doubt`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,11 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from reconciler.commands import screen
+from reconciler.commands import links_table, screen
 from reconciler.commands.names import job_in, unseen
-from reconciler.commands.repository import Look
+from reconciler.commands.repository import InStore, Look
 from reconciler.hub.branches import beside, suspicious, told
 from reconciler.hub.ledger import RejectedFile, Suspicion, Trouble
+from reconciler.hub.link_table import MeasuredLine
 from reconciler.hub.repo_files import printable
 from reconciler.hub.result_pointer import pointer_to, succeeded
 from reconciler.model.attempt import Attempt
@@ -26,7 +29,7 @@ from reconciler.model.problem import Problem
 from reconciler.model.record import FINISHED, Condition, JobRecord, Phase
 from reconciler.model.region_state import RegionCondition
 from reconciler.model.result import ResultPointer
-from reconciler.rendering.records import needs_a_person, why_of
+from reconciler.rendering.records import TASK_HEADERS, needs_a_person, task_row, under_way, why_of
 
 REGION_HEADERS = ("region", "state", "since", "next", "why")
 HEADERS = ("job", "phase", "region", "attempt", "GPUs", "since", "why")
@@ -50,9 +53,11 @@ class Status:
     """Why the hub decides nothing at present, as it says in the store."""
     regions: Mapping[str, RegionCondition]
     """Those that are not Ready."""
+    links: tuple[MeasuredLine, ...] = ()
+    """What the links were measured to do, as the hub says in the store."""
 
 
-def status_of(look: Look, job: str | None, standstill: HubTrouble | None = None) -> Status:
+def status_of(look: Look, job: str | None, said: InStore | None = None) -> Status:
     """The status of all jobs, or of the one that is typed. Raises BadInput where there is none of that name."""
     records, problems, troubles = look.ledger.records, look.ledger.rejected.problems, look.ledger.hub.troubles
     regions = look.ledger.hub.regions
@@ -72,8 +77,9 @@ def status_of(look: Look, job: str | None, standstill: HubTrouble | None = None)
         problems=problems,
         doubt=look.ledger.hub.suspicion,
         troubles=troubles,
-        standstill=standstill,
+        standstill=said.standstill if said is not None else None,
         regions=regions,
+        links=said.links if said is not None and job is None else (),
     )
 
 
@@ -137,6 +143,7 @@ def notes(status: Status) -> Sequence[str]:
         found.append("no hub has written a ledger here yet")
     found += [told(trouble) for trouble in beside(status.troubles, status.regions)]
     found += needs_a_person(status.records)
+    found += links_table.more(status.links)
     return [screen.one_line(note) for note in (*found, *(problem_line(each) for each in status.problems))]
 
 
@@ -158,16 +165,26 @@ def problem_line(problem: RejectedFile) -> str:
 
 def show(status: Status, now: datetime) -> None:
     """Print it for people."""
-    if status.records:
-        screen.show_table(HEADERS, [row_of(record, now) for record in status.records])
-        result = result_of(status.records[0]) if len(status.records) == 1 else None
+    jobs = [record for record in status.records if record.stage is None]
+    if jobs:
+        screen.show_table(HEADERS, [row_of(record, now) for record in jobs])
+        result = result_of(jobs[0]) if len(jobs) == 1 else None
         if result is not None and result.outputs:
             screen.say(screen.one_line(result_line(result)))
     elif status.ledger is not None and not status.problems:
         screen.say("there are no jobs")
+    tasks = under_way(record for record in status.records if record.stage is not None)
+    if tasks:
+        screen.say("\ndata under way")
+        screen.show_table(TASK_HEADERS, [task_row(record) for record in tasks])
+        screen.say("")
     if status.regions:
         screen.say("\nregions that are not Ready")
         screen.show_table(REGION_HEADERS, region_rows(status, now))
+        screen.say("")
+    if status.links:
+        screen.say("\nlinks as measured")
+        screen.show_table(links_table.HEADERS, links_table.rows_of(status.links, now))
         screen.say("")
     for note in notes(status):
         screen.say(note)
@@ -180,12 +197,14 @@ def as_value(status: Status) -> dict[str, Any]:
         "schema_version": 1,
         "main": status.main,
         "status": status.ledger,
-        "jobs": [_job(record) for record in status.records],
+        "jobs": [_job(record) for record in status.records if record.stage is None],
+        "staging": [_task(record) for record in status.records if record.stage is not None],
         "not_taken_in": list(status.not_taken_in),
         "problems": [problem.model_dump(mode="json") for problem in status.problems],
         "troubles": [trouble.model_dump(mode="json") for trouble in status.troubles],
         "standstill": status.standstill.model_dump(mode="json") if status.standstill is not None else None,
         "regions": [region_json(name, condition) for name, condition in sorted(status.regions.items())],
+        "links": [links_table.as_value(line) for line in status.links],
         "doubt": doubt.model_dump(mode="json") if doubt is not None else None,
     }
 
@@ -199,6 +218,19 @@ def region_json(name: str, condition: RegionCondition) -> dict[str, Any]:
         "next_at": screen.time_json(condition.next_at),
         "epoch": condition.epoch,
         "why": screen.reason_json(condition.reason),
+    }
+
+
+def _task(record: JobRecord) -> dict[str, Any]:
+    task, last = record.stage, record.last
+    return {
+        "job_id": record.job_id,
+        "task": task.model_dump(mode="json") if task is not None else None,
+        "phase": str(record.phase),
+        "attempt": last.name if last is not None else None,
+        "progress": last.progress.model_dump(mode="json") if last is not None and last.progress is not None else None,
+        "bytes_per_second": last.bytes_per_second if last is not None else None,
+        "why": screen.reason_json(record.why),
     }
 
 

@@ -155,6 +155,8 @@ def _data(record: JobRecord, result: ResultPointer | None) -> Iterator[str]:
     last = record.last
     inputs = last.inputs if last is not None else None
     if last is not None and inputs is not None:
+        if last.image is not None:
+            yield f"  image: {last.image}"
         for dataset in inputs.datasets:
             version = f"version {dataset.version}" if dataset.version else "of which no version is declared"
             yield f"  reads {dataset.name}, {version}"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from reconciler.hub.afterwards import Afterwards
 from reconciler.hub.away import Absence, absence_of, own_times, times_of
 from reconciler.hub.branches import add_placements, add_regions, moved_regions, notices_of
 from reconciler.hub.budget import PushBudget
@@ -25,24 +26,20 @@ from reconciler.hub.ledger import HubFile, Suspicion, Trouble
 from reconciler.hub.mark import Mark
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
+from reconciler.hub.placing import unapproved
 from reconciler.hub.publish import Cycle, Publication, hub_file, status_blobs
 from reconciler.hub.regions import Reports
-from reconciler.hub.result_pointer import ResultPointers
 from reconciler.hub.results import RESTING_SECONDS, TRIES, Ended, HubOptions, Result
 from reconciler.hub.sources import Documents
 from reconciler.hub.standstill import Standstill
 from reconciler.hub.torn import Pushes
-from reconciler.hub.troubles import Standing, lasting, passing, since
+from reconciler.hub.troubles import Standing, full_links, lasting, passing, since
 from reconciler.hub.watch import Watch
 from reconciler.hub.world import Outcome, World
-from reconciler.model.attempt import Outcome as HowEnded
-from reconciler.model.attempt import State
 from reconciler.model.names import JobKey, digest, region_branch
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord
 from reconciler.model.region import LossTimes
-from reconciler.planning.lifecycle import settle
-from reconciler.planning.records import replace_current, withdraw
 from reconciler.ports import Clock, Conflict, GitRepository, ObjectStore, Refused, Transient
 
 
@@ -59,7 +56,7 @@ class Hub:
         self._watch = Watch(store, clock.monotonic)
         self._leadership = Leadership(store, options.holder, options.lease_seconds, clock.monotonic)
         self._granting = Granting(store)
-        self._results = ResultPointers(store)
+        self._afterwards = Afterwards(store, clock)
         self._standstill = Standstill(store, options.holder)
         self._home, self._store_id = Home(store, options.holder), ""
         self._term = self._above = 0
@@ -95,9 +92,10 @@ class Hub:
         ledger cannot be believed."""
         term = self._leadership.step(above=max(self._granting.highest_term, self._above))
         if term is None:
-            self._quiet = self.board.view = None
+            self._quiet = None
+            self.board.leave()
             self._granting.reset()
-            self._results.forget()
+            self._afterwards.forget()
             self._watch.reset()
             self._eyes.forget()
             self._ungranted = {}
@@ -152,7 +150,7 @@ class Hub:
         """Everything that a decision hangs on but for the time."""
         silent = frozenset(name for name in self._regions if (self._reports.age_seconds(name) or 0.0) > self._fresh_seconds)
         states = tuple((name, verdict.state) for name, verdict in self._watch.verdicts().items())
-        return sorted(heads.items()), self._reports.matter(), silent, states, self._closed.state(), self._term, self.board.taken
+        return sorted(heads.items()), self._reports.matter(), silent, states, self._closed.state(), self._term, self.board.matter
 
     def _decide_and_publish(self, seen: GitSeen, times: Mapping[str, LossTimes]) -> Result | None:
         now = self._clock.now()
@@ -167,6 +165,7 @@ class Hub:
         self.board.view = View(seen, world)
         outcome, rendered = self._settled(world, seen, now)
         outcome = self.board.named(outcome)
+        self.board.images.want(self._memory.index.pending.values(), seen.sources.fleet, now)
         publication, outcome, troubles = self._publication(world, seen, outcome, rendered, now)
         if not publication.updates:
             before = self._ungranted
@@ -183,8 +182,7 @@ class Hub:
             return None
         self._budget.spend()
         if not pushed.done:
-            ungranted = self._grant_as_published(seen)
-            return self._refused(pushed.refusals, publication, troubles, ungranted)
+            return self._refused(pushed.refusals, publication, troubles, self._grant_as_published(seen))
         heads = dict(seen.heads)
         for update in publication.updates:
             heads.pop(update.branch, None)
@@ -198,8 +196,7 @@ class Hub:
     def _refused(
         self, refusals: Mapping[str, str], publication: Publication, troubles: tuple[str, ...], ungranted: tuple[str, ...]
     ) -> Result:
-        pushed = [update.branch for update in publication.updates]
-        wait = self._closed.note(refusals, pushed, publication.cycle.branches.status)
+        wait = self._closed.note(refusals, [update.branch for update in publication.updates], publication.cycle.branches.status)
         said = tuple(f"the remote refuses {branch}: {words}" for branch, words in sorted(refusals.items()))
         return Result(Ended.REFUSED, troubles=troubles + said, ungranted=ungranted, again_in_seconds=wait)
 
@@ -209,6 +206,7 @@ class Hub:
         marks = {name: [region.incarnation, region.sequence] for name, region in self._reports.seen.items()}
         named = {name: commit for name, commit in seen.heads.items() if not name.startswith(("region/", "proposals/"))}
         return World(
+            stage_image=self._options.stage_image,
             sources=seen.sources,
             ledger=seen.ledger,
             suspicion=suspicion,
@@ -224,11 +222,13 @@ class Hub:
             away=absence.away,
             epochs=absence.epochs,
             conditions=absence.conditions,
+            images=self.board.images.known(seen.sources.fleet.settings.images),
             unreachable=absence.troubles,
             loss=own_times(seen),
             words=absence.words,
             store=self._store_id,
             inputs=digest([named, marks])[:16],
+            measured=self._reports.measured(),
         )
 
     def _settled(self, world: World, seen: GitSeen, now: datetime) -> tuple[Outcome, Rendered]:
@@ -237,14 +237,8 @@ class Hub:
         rendered = self._rendered(outcome.records, world, seen)
         if not rendered.refused:
             return outcome, rendered
-        records = dict(outcome.records)
-        for key, words in rendered.refused.items():
-            before = world.ledger.records.get(key)
-            proposed = before.current if before is not None else None
-            if proposed is not None and proposed.state is State.PROPOSED:  # approved in this cycle: its number is known
-                undone = replace_current(records[key], proposed)
-                undone = withdraw(undone, HowEnded.WITHDRAWN, because(Why.START_REFUSED, message=words), now)
-                records[key] = settle(undone, seen.sources.fleet.policy, now)
+        undone = unapproved(outcome.records, rendered.refused, world.ledger.records, seen.sources.fleet.policy, now)
+        records = {**outcome.records, **undone}
         outcome = replace(outcome, records=records, events=events_of(world.ledger.records, records))
         return outcome, self._rendered(records, world, seen)
 
@@ -262,8 +256,8 @@ class Hub:
         shut = frozenset(name for name in self._regions if not world.is_open(name))
         add_regions(publication, self._git, seen, rendered, shut, outcome.events)
         outcome = add_placements(publication, self._git, outcome, world.refused.keys())
-        troubles = self._troubles(world, seen, now)
-        hub = hub_file(world, seen.main.commit, troubles, self._term, self._options.holder)
+        troubles = self._troubles(world, seen, outcome, now)
+        hub = hub_file(world, outcome, seen.main.commit, troubles, (self._term, self._options.holder))
         blobs, fresh = status_blobs(self._git, world, outcome, hub, notices_of(hub), now)
         self._eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:
@@ -282,18 +276,17 @@ class Hub:
                 troubles[name] = str(error)
         self._granting.forget_ended(frozenset().union(*(what.stopping for what in wanted.values())))
         self._ungranted = troubles
-        self._unpointed = self._results.follow(records)
+        self._unpointed = self._afterwards.follow(records, seen.sources.fleet, self._reports)
         return tuple(f"the grants of {name} were not written: {words}" for name, words in troubles.items())
 
     def _grant_as_published(self, seen: GitSeen) -> tuple[str, ...]:
         """Where nothing could be published. Before its term stands in the ledger a hub grants nothing: another may write yet."""
-        if seen.ledger.hub.term == self._term or not seen.ledger.blobs:
-            return self._grant(seen.ledger.records, seen, seen.heads)
-        return ()
+        may = seen.ledger.hub.term == self._term or not seen.ledger.blobs
+        return self._grant(seen.ledger.records, seen, seen.heads) if may else ()
 
-    def _troubles(self, world: World, seen: GitSeen, now: datetime) -> tuple[Trouble, ...]:
+    def _troubles(self, world: World, seen: GitSeen, outcome: Outcome, now: datetime) -> tuple[Trouble, ...]:
         before, index = seen.ledger.hub.troubles, self._memory.index
         strangers = {name: index.strangers(name, present) for name, present in seen.manifests.items()}
         found = lasting(world, self._reports.troubles, strangers)
-        comes_and_goes = [*passing(world, self._ungranted), *self._unpointed, *self.board.taken.troubles]
-        return since([*found, *self._standing.told(comes_and_goes, before)], before, now)
+        comes_and_goes = [*passing(world, self._ungranted), *self._unpointed, *self.board.troubles]
+        return since([*found, *full_links(outcome.full), *self._standing.told(comes_and_goes, before)], before, now)

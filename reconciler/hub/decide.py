@@ -4,6 +4,7 @@ The order is fixed: what the regions report and main says moves each job's recor
 placements is honoured or refused (review.py); then the pass places what waits (planning/plan.py). The outputs are values.
 """
 
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,34 +14,34 @@ from reconciler.hub.events import events_of
 from reconciler.hub.foreseen import with_foreseen
 from reconciler.hub.index import Index, job_view
 from reconciler.hub.intents import intent_for
+from reconciler.hub.placing import placed, waiting, what_to_bring
 from reconciler.hub.regions import RegionSeen
-from reconciler.hub.review import NeverIn, approval_needed, approved_region, review, use_choice
+from reconciler.hub.review import NeverIn, approved_region, review
+from reconciler.hub.staging import new_tasks, staged, staging_intents, tasks_ahead, tasks_in, why_staging, with_progress
 from reconciler.hub.steady import Steady
+from reconciler.hub.transfers import NO_LINES, Lines, at_its_pace, has_its_turn, lines_of, paced
 from reconciler.hub.troubles import told_ungranted
 from reconciler.hub.world import Outcome, Unrendered, World
-from reconciler.model.attempt import Attempt, State, own_prefix
+from reconciler.model.attempt import Attempt, State
 from reconciler.model.attempt import Outcome as HowEnded
-from reconciler.model.names import JobKey, attempt_name, manifest_path, proposal_branch, region_branch
-from reconciler.model.placement import DecisionView, Placement
+from reconciler.model.names import JobKey, manifest_path, region_branch
+from reconciler.model.placement import Placement
 from reconciler.model.reasons import Reason, Why, because
-from reconciler.model.record import JobRecord, Phase
+from reconciler.model.record import JobRecord
 from reconciler.model.region_state import NOT_HEARD
-from reconciler.planning.decisions import Candidate, Impossible, Place, Wait
-from reconciler.planning.kept import with_inputs
+from reconciler.planning.decisions import Place
+from reconciler.planning.images import image_seconds
 from reconciler.planning.lifecycle import admit, advance, settle
 from reconciler.planning.observed import NOTHING_SEEN, Seen
 from reconciler.planning.override import never_in
-from reconciler.planning.plan import plan, refused_view
+from reconciler.planning.plan import plan
 from reconciler.planning.records import (
-    approve,
-    grant,
-    next_number,
     run_limit,
-    with_attempt,
     withdraw,
 )
 from reconciler.planning.rooms import Rooms
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
+from reconciler.planning.staging import waited_for
 
 MOST_PLACED = 1000
 """Placements of one cycle: enough for any day, and one push of ten thousand files helps nobody."""
@@ -60,29 +61,62 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
     memory = memory or Memory()
     policy = world.sources.fleet.policy
     records = _advanced(world, memory.steady, now)
+    records |= staged(records, world.epochs, policy, now)
+    lines = _lines(records, world, now)
     memory.index.update(records, policy)
     spoken = [key for key in [*world.placements, *world.declined] if key in records]
     for key in spoken:
         records[key] = _reviewed(records[key], world, memory.index, now)
     if spoken:
         memory.index.update(records, policy)
-    placements: dict[JobKey, Placement] = {}
-    proposals: dict[JobKey, Placement] = {}
-    for decision in plan(snapshot_of(world, memory.index), now, memory.rooms, MOST_PLACED):
-        record = records[decision.key]
-        if isinstance(decision, Place):
-            record, placement, proposed = _placed(record, decision, world, now)
-            if placement is not None:
-                (proposals if proposed else placements)[decision.key] = placement
-        else:
-            record = _waiting(record, decision)
-        records[decision.key] = record
+    decided = _passed(records, world, memory, lines, now)
+    records |= decided.records
     if world.conditions or drained(world.sources.fleet.regions):
         memory.index.update(records, policy)
-        left = snapshot_of(world, memory.index)
+        left = replace(snapshot_of(world, memory.index, lines), asks_images=False)  # of jobs that do not wait nobody asks
         records |= emptied(records, left, world.away, now)
         records |= with_foreseen(records, world, left, now, MOST_PLACED)
-    return Outcome(records, placements, proposals, events_of(world.ledger.records, records))
+    events = events_of(world.ledger.records, records)
+    return replace(decided, records=records, crowded=lines.crowded, full=lines.full, events=events)
+
+
+def _lines(records: dict[JobKey, JobRecord], world: World, now: datetime) -> Lines:
+    """What is so of the links; the tasks' records are brought to it."""
+    tasks = tasks_in(records)
+    if not tasks:
+        return NO_LINES
+    lines = lines_of(tasks, waited_for(records), world, now)
+    records |= paced(tasks, lines)
+    return lines
+
+
+def _passed(records: dict[JobKey, JobRecord], world: World, memory: Memory, lines: Lines, now: datetime) -> Outcome:
+    """The records that the pass changes, with the placements of its decisions; its events are told later."""
+    fresh: dict[JobKey, JobRecord] = {}
+    placements: dict[JobKey, Placement] = {}
+    proposals: dict[JobKey, Placement] = {}
+    tasks: list[JobKey] = []
+    known = ChainMap(fresh, records)
+    snapshot = snapshot_of(world, memory.index, lines)
+    decisions = plan(snapshot, now, memory.rooms, MOST_PLACED)
+    for decision in decisions:
+        record = records[decision.key]
+        if not isinstance(decision, Place):
+            fresh[decision.key] = waiting(record, decision)
+            continue
+        found = what_to_bring(decision, snapshot)
+        record, placement, proposed = placed(record, decision, found, world, now)
+        if placement is not None:
+            (proposals if proposed else placements)[decision.key] = placement
+        elif record.stage is not None:
+            record = at_its_pace(record, lines)
+            tasks.append(decision.key)
+        if record.current is not None and record.current.state is State.STAGING:
+            fresh |= new_tasks(found.tasks, known, world, record.spec.priority_value, now)
+            record = record.model_copy(update={"why": why_staging(record.current, known)})
+        fresh[decision.key] = record
+    fresh |= tasks_ahead(decisions, snapshot, known, world, now)
+    return Outcome(fresh, placements, proposals, (), tasks=tuple(tasks))
 
 
 # ---- records ------------------------------------------------------------------------------------------------------
@@ -94,10 +128,16 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     steady.under(policy)
     steady.keep_only(old)
     unread, ungranted = world.ledger.unread, told_ungranted(world.ledger.hub.troubles)
+    staging = staging_intents(old, world.sources.fleet.regions)
     records: dict[JobKey, JobRecord] = {}
     for key, record in old.items():
-        file = jobs.get(key)
         seen = _seen(record, world, ungranted)
+        if record.stage is not None:
+            turned, intent = staging[key]
+            after = with_progress(advance(turned, intent, seen, policy, now), seen.workload)
+            records[key] = record if after == record else after
+            continue
+        file = jobs.get(key)
         sound = file is not None and world.suspicion is None and key not in conflicts
         if sound and file is not None and steady.holds(key, record, file, seen, now):
             records[key] = record
@@ -164,8 +204,8 @@ def _never_in(world: World, index: Index) -> NeverIn:
 # ---- the pass -----------------------------------------------------------------------------------------------------
 
 
-def snapshot_of(world: World, index: Index) -> Snapshot:
-    """What the pass decides from: the fleet, what is held in it, and the jobs that want an attempt."""
+def snapshot_of(world: World, index: Index, lines: Lines = NO_LINES) -> Snapshot:
+    """What the pass decides from: the fleet, what is held in it and of its links, and the jobs that want an attempt."""
     fleet = world.sources.fleet
     unplaced = world.refused.get(fleet.settings.branches.placements)
     regions = {
@@ -178,8 +218,26 @@ def snapshot_of(world: World, index: Index) -> Snapshot:
         )
         for name, region in sorted(fleet.regions.items())
     }
-    pending = () if "policy.yaml" in world.sources.unread else tuple(_views(world, index))
-    return Snapshot(regions, fleet.links, fleet.datasets, fleet.teams, fleet.policy, pending, index.used_gpus)
+    pending = () if "policy.yaml" in world.sources.unread else tuple(_views(world, index, lines))
+    return Snapshot(
+        regions,
+        fleet.links,
+        fleet.datasets,
+        fleet.teams,
+        fleet.policy,
+        pending,
+        index.used_gpus,
+        measured=world.measured,
+        held=lines.held,
+        queued=lines.queued,
+        full=lines.full,
+        copies=lines.copies,
+        arriving=lines.arriving,
+        unbrought=lines.unbrought,
+        images=world.images,
+        asks_images=world.images is not None,
+        image_seconds=image_seconds(world.images, fleet.regions),
+    )
 
 
 def _silent(name: str, world: World) -> Reason | None:
@@ -198,98 +256,13 @@ def _halted(name: str, seen: RegionSeen | None) -> Reason | None:
     return because(Why.REGION_HALTED, region=name, message=words) if words is not None else None
 
 
-def _views(world: World, index: Index) -> Iterable[JobView]:
-    if not world.unrendered:
+def _views(world: World, index: Index, lines: Lines) -> Iterable[JobView]:
+    if not world.unrendered and not lines.rates:
         return index.pending.values()
-    return [_view(view, world.unrendered.get(view.key)) for view in index.pending.values()]
+    return [_view(view, world.unrendered.get(key)) for key, view in index.pending.items() if has_its_turn(key, lines)]
 
 
 def _view(view: JobView, known: Unrendered | None) -> JobView:
     if known is None or known.spec != view.spec:
         return view
     return replace(view, unrendered=tuple(sorted({**dict(view.unrendered), **known.regions}.items())))
-
-
-def _placed(record: JobRecord, decision: Place, world: World, now: datetime) -> tuple[JobRecord, Placement | None, bool]:
-    """The record with its new attempt, the placement to publish, and whether it still has to be approved."""
-    current = record.current
-    if current is not None:  # a proposal, approved and now with room
-        epoch = world.epochs.get(current.region, 0)
-        return settle(grant(use_choice(approve(record, now)), now, epoch), world.sources.fleet.policy, now), None, False
-    rule = approval_needed(record.key, record, decision.chosen, world.sources.fleet.policy)
-    refused = world.refused.get(proposal_branch(record.key)) if rule is not None else None
-    if refused is not None:
-        return _waiting(record, Wait(record.key, refused, {})), None, False
-    attempt = new_attempt(record, decision.chosen, now, proposed=rule is not None)
-    attempt = with_inputs(attempt, record, world.sources.fleet.datasets)
-    after = with_attempt(record, attempt)
-    placement = _placement(after, attempt, decision, world.inputs, now)
-    if rule is not None:
-        why = because(Why.APPROVAL_NEEDED, rule=rule, branch=proposal_branch(record.key), into="placements")
-        return after.model_copy(update={"phase": Phase.PROPOSED, "why": why}), placement, True
-    after = grant(use_choice(after), now, world.epochs.get(attempt.region, 0))
-    return settle(after, world.sources.fleet.policy, now), placement, False
-
-
-def new_attempt(record: JobRecord, chosen: Candidate, now: datetime, *, proposed: bool) -> Attempt:
-    """The next attempt of a job, in the chosen region."""
-    number = next_number(record)
-    name = attempt_name(record.job_id, record.run_hash, number)
-    base = record.spec.checkpoint_path
-    # An attempt that never started wrote nothing; one that did had the checkpoint before it copied to its own prefix.
-    earlier = next((old for old in reversed(record.this_run) if old.started_at is not None and old.checkpoint is not None), None)
-    return Attempt(
-        number=number,
-        name=name,
-        region=chosen.region,
-        state=State.PROPOSED if proposed else State.PLACED,
-        run_hash=record.run_hash,
-        nodes=record.spec.nodes,
-        needs=chosen.needs,
-        gpu_model=chosen.node_model,
-        gpu_products=chosen.gpu_products,
-        dataset_uris=chosen.dataset_uris,
-        checkpoint=own_prefix(base, name) if base is not None else None,
-        seeded_from=earlier.checkpoint if earlier is not None and base is not None else None,
-        price_usd=chosen.price_usd,
-        decided_at=now,
-        placed_at=None if proposed else now,
-    )
-
-
-def _placement(record: JobRecord, attempt: Attempt, decision: Place, inputs: str, now: datetime) -> Placement:
-    refused, more = refused_view(decision.refused)
-    return Placement(
-        team=record.team,
-        job_id=record.job_id,
-        region=attempt.region,
-        attempt=attempt.name,
-        pin=record.placement.pin,
-        veto=record.placement.veto,
-        decided_at=now,
-        decision=DecisionView(
-            reason=decision.reason,
-            chosen=decision.chosen.view(),
-            runners_up=tuple(candidate.view() for candidate in decision.runners_up),
-            refused=refused,
-            refused_more=more,
-            strategy=decision.strategy,
-            inputs=inputs,
-        ),
-    )
-
-
-def _waiting(record: JobRecord, decision: Wait | Impossible) -> JobRecord:
-    """Note why it waits; unless only the numbers changed, so that a busy fleet does not rewrite every waiting job's record."""
-    phase = Phase.IMPOSSIBLE if isinstance(decision, Impossible) else Phase.PENDING
-    if record.current is not None:
-        phase = record.phase
-    waits, more = refused_view(decision.refused)
-    same = _codes(waits) == _codes(record.waits) and more == record.waits_more
-    if same and record.phase is phase and record.why is not None and record.why.code == decision.reason.code:
-        return record
-    return record.model_copy(update={"phase": phase, "why": decision.reason, "waits": waits, "waits_more": more})
-
-
-def _codes(reasons: Mapping[str, Reason]) -> dict[str, str]:
-    return {region: reason.code for region, reason in reasons.items()}

@@ -55,7 +55,7 @@ class Drafts:
         """Make the manifests of all new attempts; whether any was refused that was not known to be, in which case it is known of
         every region then."""
         fresh = False
-        for key in [*outcome.placements, *outcome.proposals]:
+        for key in [*outcome.placements, *outcome.proposals, *outcome.tasks]:
             record = outcome.records[key]
             attempt = record.current
             region = regions.get(attempt.region) if attempt is not None else None
@@ -81,7 +81,8 @@ def decide_with(drafts: Drafts, world: World, now: datetime, memory: Memory) -> 
     regions = world.sources.fleet.regions
     drafts.begin()
     while True:
-        outcome = decide(replace(world, unrendered=drafts.refusals(regions)), now, memory)
+        refusals = drafts.refusals(regions)
+        outcome = decide(world if refusals == world.unrendered else replace(world, unrendered=refusals), now, memory)
         if not drafts.try_all(outcome, regions):
             return outcome
 
@@ -109,5 +110,6 @@ def rendering_of(record: JobRecord, attempt: Attempt, region: Region, stage_imag
         checkpoint=attempt.checkpoint,
         seeded_from=attempt.seeded_from,
         stage_image=stage_image,
+        image=attempt.image,
         dataset_uris=uris or tuple(use.uri or "" for use in record.spec.datasets),
     )

@@ -8,6 +8,7 @@ troubles.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from reconciler.hub.image_board import ImageBoard
 from reconciler.hub.ledger import Trouble
 from reconciler.hub.observing import GitSeen
 from reconciler.hub.pull_steps import approved_attempt
@@ -54,10 +55,28 @@ class Board:
     taken: Heard = Heard()
     """What the cycle under way goes by: `heard` may change while it runs."""
     on_heard: Callable[[], None] = lambda: None
+    images: ImageBoard = field(default_factory=ImageBoard)
+    """The one of the loop that asks image registries."""
 
     def take(self) -> None:
         """A cycle begins."""
         self.taken = self.heard
+        self.images.take()
+
+    def leave(self) -> None:
+        """This hub does not lead."""
+        self.view = None
+        self.images.forget()
+
+    @property
+    def matter(self) -> object:
+        """What the cycle goes by, as far as a decision hangs on it."""
+        return self.taken, self.images.taken, self.images.told
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """What is wrong with the forge, and with image registries."""
+        return (*self.taken.troubles, *self.images.told)
 
     def say(self, heard: Heard) -> None:
         """The forge's loop has heard something."""

@@ -6,16 +6,17 @@ away costs time and changes nothing; a test holds it against one made from nothi
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import lru_cache
 
 from reconciler.hub.review import approved_region
-from reconciler.model.attempt import HOLDS_GPUS, MAY_RUN, RENDERED, State
+from reconciler.model.attempt import HOLDS_GPUS, MAY_RUN, RENDERED, Attempt, State
 from reconciler.model.grants import Grant
 from reconciler.model.names import JobKey, attempt_at, manifest_path, stem_of
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import JobRecord, Phase
-from reconciler.planning.kept import kept_datasets
+from reconciler.planning.kept import kept_datasets, kept_image
 from reconciler.planning.lifecycle import avoided_regions
 from reconciler.planning.records import run_limit, run_seconds_left, run_seconds_used
 from reconciler.planning.snapshot import Holding, JobView
@@ -117,7 +118,7 @@ class Index:
     def strangers(self, region: str, present: frozenset[str]) -> list[str]:
         """Those of the manifests on the region's branch that are an attempt's by their name, and of no attempt that is known."""
         found = present - self.manifests(region).keys()
-        return sorted(path for path in found if not self.may_leave(region, path) and stem_of(attempt_at(path)) is not None)
+        return sorted(path for path in found if not self.may_leave(region, path) and _is_attempts(path))
 
     def is_alive(self, region: str, attempt: str) -> bool:
         """Whether an attempt of that name stands in the region and has not ended."""
@@ -171,6 +172,12 @@ class Index:
         self.used_gpus[team] = self.used_gpus.get(team, 0) + gpus
 
 
+@lru_cache(maxsize=65536)
+def _is_attempts(path: str) -> bool:
+    """Whether a manifest is an attempt's, by its name."""
+    return stem_of(attempt_at(path)) is not None
+
+
 def said_by(record: JobRecord, policy: Policy) -> _Said:
     """What one record says."""
     attempt = record.current
@@ -206,9 +213,15 @@ def holding_of(record: JobRecord, policy: Policy) -> Holding | None:
     if attempt is None:
         return None
     expected = _expected_seconds(record, run_limit(record.spec, policy))
-    since = attempt.started_at or attempt.granted_at or attempt.placed_at
+    since = attempt.started_at or attempt.granted_at or _planned_start(attempt)
     ends = since + timedelta(seconds=expected) if since is not None and expected is not None else None
     return Holding(attempt.name, attempt.nodes, attempt.needs, attempt.gpu_model, ends)
+
+
+def _planned_start(attempt: Attempt) -> datetime | None:
+    """Of an attempt that has not begun: its data may have to come first."""
+    moments = [moment for moment in (attempt.placed_at, attempt.estimated_start_at) if moment is not None]
+    return max(moments, default=None)
 
 
 def grant_of(record: JobRecord, policy: Policy) -> Grant | None:
@@ -218,7 +231,13 @@ def grant_of(record: JobRecord, policy: Policy) -> Grant | None:
         return None
     left = run_seconds_left(record, policy)
     return Grant(
-        attempt=attempt.name, team=record.team, job_id=record.job_id, nodes=attempt.nodes, epoch=attempt.epoch, run_seconds=left
+        attempt=attempt.name,
+        team=record.team,
+        job_id=record.job_id,
+        nodes=attempt.nodes,
+        epoch=attempt.epoch,
+        run_seconds=left,
+        bytes_per_second=attempt.bytes_per_second,
     )
 
 
@@ -234,6 +253,7 @@ def job_view(record: JobRecord, limit: int | None) -> JobView:
         run_seconds=_expected_seconds(record, limit),
         unrendered=_refused_there(record),
         kept=kept_datasets(record),
+        kept_image=kept_image(record),
     )
 
 

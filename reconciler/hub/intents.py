@@ -53,8 +53,8 @@ def suspicion_of(ledger: Ledger, sources: Sources, main: MainSeen, now: datetime
 
 
 def _counts(record: JobRecord) -> bool:
-    """Whether a missing file would stop something."""
-    return record.live and record.source is not None
+    """Whether a missing file would stop something. Tasks of the hub's own have none."""
+    return record.live and record.source is not None and record.stage is None
 
 
 def _edited(ledger: Ledger, sources: Sources) -> bool:

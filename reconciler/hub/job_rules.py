@@ -14,10 +14,10 @@ from reconciler.hub.fleet import Fleet, unknown
 from reconciler.hub.reading import Finding, JobFile
 from reconciler.hub.repo_files import did_you_mean
 from reconciler.model.fleet import Dataset
+from reconciler.model.image_ref import image_problem
 from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import DatasetUse
 from reconciler.model.policy import Limits
-from reconciler.rendering.image import image_problem
 from reconciler.rendering.overlay import reserved_problems
 
 

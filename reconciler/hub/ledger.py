@@ -72,6 +72,8 @@ class HubFile(Model):
     """The id of the object store that it goes with."""
     regions: dict[str, RegionCondition] = Field(default_factory=dict)
     """The regions that are not heard of, or were given up."""
+    crowded: dict[str, datetime] = Field(default_factory=dict)
+    """`<source> → <target>` of links of which transfers hold more than may be used, and since when."""
     loss: dict[str, LossTimes] = Field(default_factory=dict)
     """The times of the regions that have some of their own; of one that is declared no more while attempts stand there."""
     words: dict[str, WordNoted] = Field(default_factory=dict)
@@ -124,7 +126,24 @@ def written(model: Model) -> bytes:
     content: dict[str, Any] = model.model_dump(mode="json", exclude_defaults=True)
     if "schema_version" in type(model).model_fields:
         content["schema_version"] = 1
-    return (json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    return (_pretty(content, "\n") + "\n").encode()
+
+
+_plain = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _pretty(value: Any, margin: str) -> str:
+    """What `json.dumps` says with `indent=1, sort_keys=True`; that hands every value through a generator for each level above it.
+
+    `margin`: a line's end and the indentation of the next one.
+    """
+    inner = margin + " "
+    if value and isinstance(value, dict):
+        fields = [f"{inner}{_plain(name)}: {_pretty(value[name], inner)}" for name in sorted(value)]
+        return f"{{{','.join(fields)}{margin}}}"
+    if value and isinstance(value, list | tuple):
+        return f"[{','.join([inner + _pretty(item, inner) for item in value])}{margin}]"
+    return _plain(value)
 
 
 @dataclass(slots=True)

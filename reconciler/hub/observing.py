@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from reconciler.hub.backwards import gone_back
 from reconciler.hub.intents import MainSeen
@@ -75,12 +76,21 @@ class GitEyes:
     _sources: tuple[tuple[str | None, Mapping[str, str]], Sources] | None = None
     _before: tuple[Mapping[str, str], Sources] | None = None
     _manifests: dict[str, _Manifests] = field(default_factory=dict)
+    _seen: tuple[tuple[Mapping[str, str], str | None], GitSeen] | None = None
 
     def look(self, heads: Mapping[str, str], noted: str | None = None) -> GitSeen:
-        """Read everything at these heads. `noted`: the commit of the ledger that was believed before, which it contains.
+        """Everything at these heads. For the same ones it is the same answer, as what stands at a commit never changes.
+
+        `noted`: the commit of the ledger that was believed before, which it contains.
 
         Raises what the repository raises, and ledger.Corrupt.
         """
+        asked = (dict(heads), noted)
+        if self._seen is None or self._seen[0] != asked:
+            self._seen = asked, self._read(heads, noted)
+        return self._seen[1]
+
+    def _read(self, heads: Mapping[str, str], noted: str | None) -> GitSeen:
         branches = self.branches(heads)
         ledger, goes_on = self._since(noted, heads.get(branches.status))
         manifests = self._read_manifests(heads)
@@ -238,6 +248,7 @@ def _stems(paths: Iterable[str]) -> dict[str, str]:
     return {stem: path for stem, path in named if stem is not None}
 
 
+@lru_cache(maxsize=4096)
 def _is_region(branch: str) -> bool:
     """Whether it may be a region's branch: others below region/ are somebody else's."""
     return branch.startswith(REGION) and matches_name(branch.removeprefix(REGION))

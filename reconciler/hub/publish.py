@@ -25,6 +25,7 @@ from reconciler.hub.ledger import (
 )
 from reconciler.hub.outputs import changed_records, message
 from reconciler.hub.regions import RegionSeen
+from reconciler.hub.transfers import crowded_now
 from reconciler.hub.world import Outcome, World
 from reconciler.model.names import record_path
 from reconciler.model.policy import Branches
@@ -116,18 +117,19 @@ def status_blobs(
     return blobs, fresh
 
 
-def hub_file(world: World, main: str | None, troubles: tuple[Trouble, ...], term: int, holder: str) -> HubFile:
-    """hub.json as it is to be. `main`: the commit that was read."""
+def hub_file(world: World, outcome: Outcome, main: str | None, troubles: tuple[Trouble, ...], leader: tuple[int, str]) -> HubFile:
+    """hub.json as it is to be. `main`: the commit that was read; `leader`: the hub's term and its name."""
     return HubFile(
         main=main if world.suspicion is None else world.ledger.hub.main,
         suspicion=world.suspicion,
         troubles=troubles,
-        term=term,
-        holder=holder,
+        term=leader[0],
+        holder=leader[1],
         store=world.store,
         regions=dict(world.conditions),
         loss=dict(world.loss),
         words=dict(world.words),
+        crowded=crowded_now(outcome.crowded),
     )
 
 
@@ -136,6 +138,8 @@ def _tells_more(hub: HubFile, ledger: Ledger) -> bool:
 
     Who goes on with it is: from that commit on no hub before this one can publish, and none of its pushes can go unseen.
     """
+    if hub == ledger.hub:
+        return False
     begins = not ledger.blobs and ledger.hub == HubFile()
     same: dict[str, object] = {"main": ledger.hub.main}
     if begins:

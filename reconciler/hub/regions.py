@@ -7,18 +7,21 @@ schema is refused whole: the last good one stays in force and ages.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import ValidationError
 
 from reconciler.model.grants import report_key
-from reconciler.model.report import Health, RegionReport, RegionSummary, WorkloadReport
+from reconciler.model.report import Health, LinkProbe, RegionReport, RegionSummary, WorkloadReport
+from reconciler.planning.measured import Measured, Way, measured_links
 from reconciler.planning.shapes import ReportFacts, facts_of
 from reconciler.ports import ObjectStore, Refused, Stored, Transient
 
 AT_ONCE: Final = 16
 """Reports that are read side by side, where nobody says otherwise; each is one request to the store."""
+MATTERS: Final = 0.25
+"""Part by which a link's rate must change for decisions to be made anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,18 @@ class RegionSeen:
     """Code → words of what is not as it should be there; one of each code."""
     matter: int
     """Hash of all that a decision could depend on; heartbeats leave it alone."""
+    probes: tuple[LinkProbe, ...] = ()
+    """Of its links, as they were when the report was made."""
+    felt: Mapping[Way, float] = field(default_factory=dict)
+    """Their rates as far as they are in `matter`: small changes leave them alone, for measuring never ends."""
 
 
-def seen_of(report: RegionReport) -> RegionSeen:
-    """What the hub keeps of a report."""
+def seen_of(report: RegionReport, before: RegionSeen | None = None) -> RegionSeen:
+    """What the hub keeps of a report. `before`: what it kept of the one before."""
     facts = facts_of(report)
     workloads = {workload.attempt: workload for workload in report.workloads}
     health = _by_code(report.health)
+    felt = _felt(report.probes, {} if before is None else before.felt)
     matter = hash(
         (
             facts.nodes,
@@ -56,6 +64,7 @@ def seen_of(report: RegionReport) -> RegionSeen:
             tuple(sorted(report.sync_errors.items())),
             report.incarnation,
             tuple(sorted(health)),
+            tuple(sorted(felt.items())),
         )
     )
     return RegionSeen(
@@ -70,7 +79,20 @@ def seen_of(report: RegionReport) -> RegionSeen:
         report.sync_errors,
         health,
         matter,
+        report.probes,
+        felt,
     )
+
+
+def _felt(probes: Iterable[LinkProbe], before: Mapping[Way, float]) -> dict[Way, float]:
+    """Rates by link; that of before where the new one is near it."""
+    felt: dict[Way, float] = {}
+    for probe in probes:
+        rate, way = probe.bytes_per_second, (probe.source, probe.target)
+        if rate is not None:
+            old = before.get(way, 0.0)
+            felt[way] = old if abs(rate - old) <= MATTERS * old else rate
+    return felt
 
 
 def _by_code(found: Iterable[Health]) -> dict[str, str]:
@@ -165,7 +187,7 @@ class Reports:
         if old is not None:
             self.heard.add(region)
         self._risen[region] = (mark, self._monotonic())
-        self.seen[region] = seen_of(report)
+        self.seen[region] = seen_of(report, self.seen.get(region))
         self._matter = None
 
     def heard_at(self, region: str) -> float | None:
@@ -177,6 +199,14 @@ class Reports:
         """Seconds since the report last changed; None before the first."""
         risen = self._risen.get(region)
         return None if risen is None else self._monotonic() - risen[1]
+
+    def ages(self) -> dict[str, float | None]:
+        """The same of every region that was ever heard of."""
+        return {name: self.age_seconds(name) for name in self.seen}
+
+    def measured(self) -> dict[Way, Measured]:
+        """What all of them have measured of their links."""
+        return measured_links({name: seen.probes for name, seen in self.seen.items()}, self.ages())
 
     def matter(self) -> int:
         """Changes when anything that a decision could depend on does, in any region."""

@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from reconciler.model.base import matches_name
+from reconciler.model.names import STAGING_TEAM
 from reconciler.model.problem import Problem
 from reconciler.ports import EntryKind, TreeEntry
 
@@ -108,6 +109,10 @@ def _job(path: str) -> Place:
     if not matches_name(folders[0]):
         what = f"{_shown(folders[0])} cannot be the name of a team"
         return _refused(Kind.JOB, path, "BadName", what, f"rename the folder: {_NAME_RULE}")
+    if folders[0] == STAGING_TEAM:
+        return _refused(
+            Kind.JOB, path, "BadName", f"`{STAGING_TEAM}` is kept for the hub's own jobs", "give the team another name"
+        )
     return Place(Kind.JOB, folders[0])
 
 
@@ -120,7 +125,13 @@ def _declaration(path: str, kind: Kind) -> Place:
     if kind is not Kind.CONFIRMATION and not matches_name(stem):
         what = f"{_shown(stem)} cannot be the name of a {kind}"
         return _refused(kind, path, "BadName", what, f"rename it: {_NAME_RULE}")
+    if kind is Kind.TEAM and stem == STAGING_TEAM:
+        return _reserved(kind, path)
     return Place(kind, stem)
+
+
+def _reserved(kind: Kind, path: str) -> Place:
+    return _refused(kind, path, "BadName", f"`{STAGING_TEAM}` is kept for the hub's own jobs", "give the team another name")
 
 
 def _link(kind: Kind, path: str) -> Place:

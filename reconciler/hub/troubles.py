@@ -109,3 +109,8 @@ def _because(subject: str, reason: Reason) -> Trouble:
 
 def _of(subject: str, code: str, what: str) -> Trouble:
     return Trouble(subject=subject, code=code, what=" ".join(what.split()))
+
+
+def full_links(full: Mapping[tuple[str, str], Reason]) -> list[Trouble]:
+    """Links on which nothing new may begin."""
+    return [Trouble(subject=f"{source} → {target}", code="LinkFull", what=why.text) for (source, target), why in full.items()]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from reconciler.hub.ledger import Ledger, Suspicion, Trouble, WordNoted
 from reconciler.hub.regions import RegionSeen
@@ -14,6 +15,9 @@ from reconciler.model.reasons import Reason
 from reconciler.model.record import JobRecord
 from reconciler.model.region import LossTimes
 from reconciler.model.region_state import RegionCondition
+from reconciler.planning.image_facts import ImageFacts
+from reconciler.planning.links import LinkKey
+from reconciler.planning.measured import Measured
 from reconciler.planning.observed import Away
 
 
@@ -53,8 +57,14 @@ class World:
     """Region → the highest epoch that its lease was seen to have."""
     conditions: Mapping[str, RegionCondition] = field(default_factory=dict)
     """The same, as it is published."""
+    images: Mapping[str, ImageFacts] | None = None
+    """What is known of the images of jobs that wait, by their names; None: nobody asks registries."""
     unreachable: Sequence[Trouble] = ()
     """Leases that could not be looked at, or written."""
+    measured: Mapping[LinkKey, Measured] = field(default_factory=dict)
+    """What the regions have measured of the links between them."""
+    stage_image: str = ""
+    """The image of staging workers, where a region does not name its own."""
     loss: Mapping[str, LossTimes] = field(default_factory=dict)
     """The times of the regions that have some of their own."""
     store: str = ""
@@ -79,3 +89,9 @@ class Outcome:
     """Placements that wait for approval, of this cycle's decisions."""
     events: tuple[str, ...]
     """What happened, a line each, for the commit message."""
+    crowded: Mapping[LinkKey, datetime] = field(default_factory=dict)
+    """Links of which more is held than may be, and since when."""
+    full: Mapping[LinkKey, Reason] = field(default_factory=dict)
+    """Links on which nothing new may begin, and why."""
+    tasks: tuple[JobKey, ...] = ()
+    """Staging tasks of which an attempt begins in this cycle."""

@@ -12,6 +12,7 @@ from pydantic import Field
 from reconciler.model.base import Many, Model
 from reconciler.model.fleet import Dataset
 from reconciler.model.job_parts import Code
+from reconciler.model.progress import Progress
 from reconciler.model.reasons import Reason
 
 
@@ -148,10 +149,18 @@ class Attempt(Model):
     """How the region's nodes spell the GPU models that will do; empty for any."""
     dataset_uris: Many[str] = ()
     """Where it reads each of the job's datasets."""
+    image: str | None = None
+    """Its image with the digest that the name stood for, `registry/repository[:tag]@sha256:…`; None: as the spec names it."""
     inputs: Inputs | None = None
     """None of attempts that were decided before this was noted."""
     outputs: Many[str] = ()
     """The prefixes that this attempt alone writes, one for each of the job's outputs, in the spec's order."""
+    stages: Many[str] = ()
+    """Staging tasks, by their job ids, that must have succeeded before it may run."""
+    bytes_per_second: int | None = None
+    """Of a staging task: the bandwidth that it holds on its link."""
+    progress: Progress | None = None
+    """Of a staging task: how far it was last seen to have come, in steps of a tenth."""
     outcome: Outcome | None = None
     reason: Reason | None = None
     """Why it ended, or is being stopped."""
@@ -167,6 +176,8 @@ class Attempt(Model):
     """The prefix of the attempt whose newest complete checkpoint it goes on from."""
     price_usd: float | None = None
     """Estimated at the decision; None where a price is not known."""
+    estimated_start_at: datetime | None = None
+    """When it was to start, as estimated at the decision."""
     approved_by: Many[str] = ()
     """Who approved its placement and who merged it, as the forge names them; empty where no forge was asked."""
     approved_in: int | None = None

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from reconciler.model.base import Line, Many, Model, Name, Quantity, Text, Uri
+from reconciler.model.base import END, Line, Many, Model, Name, Quantity, Text, Uri
 from reconciler.model.job_parts import GpuModelName
 from reconciler.model.quantity import whole
 
@@ -56,7 +56,7 @@ class Dataset(Model):
     """As the file is called: datasets/<name>.yaml."""
     uri: Uri
     """Where it is, at its home."""
-    version: Annotated[str, Field(max_length=63)] | None = None
+    version: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}" + END)] | None = None
     """The version that jobs read when they do not say."""
     size: Quantity | None = None
     """Its size, such as `120Gi`."""

@@ -60,6 +60,8 @@ class Grant(Model):
     """Of the lease under which the attempt was placed: it runs under no other, so a lease of a higher one proves its end."""
     run_seconds: int | None = None
     """Run time that is left to it in all; None for no limit."""
+    bytes_per_second: int | None = Field(default=None, ge=0)
+    """Of a staging task: the bandwidth that it holds on its link at present. It may change while the task runs."""
 
 
 class Grants(Model):

@@ -20,6 +20,11 @@ ANNOTATION_CLOSED = f"{PREFIX}/closed"
 """Set by the agent on what it has ended, Jobs and gated pods. The write alone makes every older release or lift fail."""
 ANNOTATION_OUT = f"{PREFIX}/out-of-queue"
 """Of a Workload of Kueue's: it was the agent who took it out of its queue."""
+ANNOTATION_PACE = f"{PREFIX}/bytes-per-second"
+"""Of a staging task's pods, set by the agent: the bandwidth that is reserved for it at present; `unlimited` for no limit."""
+PACE_FILE = "bytes-per-second"
+PACE_FOLDER = "/etc/gpu-reconciler"
+"""Where the worker reads it, as the kubelet keeps it up to date."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Kueue's: the LocalQueue that an object waits in."""
@@ -27,6 +32,9 @@ GRANT_CHECK = "reconciler-grant"
 """The AdmissionCheck by which a region's ClusterQueues wait for our grants."""
 GRANT_CONTROLLER = f"{PREFIX}/agent"
 """What that check's `spec.controllerName` must be, so that the agent answers for it."""
+
+STAGING_TEAM = "gpu-staging"
+"""The namespace of staging tasks, in the ledger the team of these jobs of the hub's own. No team of people may be called so."""
 
 ATTEMPT_LIMIT = 52
 """Room for `-<index>-<5 random>` within the 63 characters of a pod's host name (kubernetes/kubernetes#50850)."""

@@ -27,6 +27,8 @@ class Weights(Model):
     """How near the data is, in round-trip time."""
     start_time: Weight = 0.0
     """How soon it can start, data included."""
+    image_locality: Weight = 0.0
+    """The share of the image that the region's mirror has."""
     rdma: Weight = 0.3
     """Only for jobs that would use RDMA but can do without."""
 
@@ -83,6 +85,30 @@ class Thresholds(Model):
     """Attempts that may end without counting as failures before the job is held for a person."""
     drain_at_once: int = Field(default=8, ge=1, le=1000)
     """Of a region that is being drained so many jobs at most are on their way to another one."""
+    link_share: Fraction = 0.8
+    """Of what a link is believed to give, our transfers hold so much at most; the rest is for everything else that uses it."""
+    declared_margin: Fraction = 0.5
+    """So much of a declared capacity is not believed as long as nobody has measured the link: what is declared is often the speed
+    of a port, and one path through it gives less."""
+    measured_for_hours: float = Field(default=6.0, gt=0, le=10_000)
+    """A measurement is believed whole when it is new, and less with age: after so long by that margin, and then no less."""
+    link_trickle: Annotated[float, Field(ge=0, le=0.2)] = 0.02
+    """Of a link's rate, what each of the next transfers gets when the one before it is about to end, so that it is under way."""
+    link_lead_seconds: Seconds = 60
+    """A transfer is under way so long before those ahead of it are expected to have ended."""
+    link_full_minutes: Annotated[float, Field(ge=0, le=1440)] = 5.0
+    """A link of which more than its share is held for so long is full: no transfer begins on it until it is not."""
+
+
+class AheadOfNeed(Model):
+    """Datasets that are staged before a GPU is free, because several waiting jobs will want them there."""
+
+    jobs: int = Field(default=2, ge=1, le=10_000)
+    """At least so many jobs that wait."""
+    size: Quantity = "1T"
+    """Bytes under way for this at once at most; `0` switches it off."""
+    usd_per_day: Usd = 20.0
+    """What it may cost a day at most. A copy of unknown price is not made ahead of need."""
 
 
 class Policy(Model):
@@ -98,6 +124,8 @@ class Policy(Model):
     """What a job may ask for."""
     thresholds: Thresholds = Thresholds()
     """Numbers that decide."""
+    ahead_of_need: AheadOfNeed = AheadOfNeed()
+    """What is staged before it is needed."""
     loss: LossTimes = LossTimes()
     """When a region counts as lost, where it does not say so itself."""
 
@@ -156,11 +184,21 @@ class ForgeAddress(Model):
         return self
 
 
+class Images(Model):
+    """Whether the hub asks image registries. Off unless said: many hubs cannot reach them."""
+
+    resolve: bool = False
+    """`true`: the images of jobs that wait are looked up. A tag is pinned to its digest, and an image that does not exist is
+    found before placement."""
+    mirrors: bool = False
+    """`true`: the regions' mirrors are asked how much of an image they have; the hub must reach them."""
+
+
 SETTINGS_FILE = "reconciler.yaml"
 
 
 class Settings(Model):
-    """reconciler.yaml: branches, store, intervals, forge."""
+    """reconciler.yaml: branches, store, intervals, forge, images."""
 
     branches: Branches = Branches()
     """Names of the branches."""
@@ -170,3 +208,5 @@ class Settings(Model):
     """How often the hub looks and pushes."""
     forge: ForgeAddress | None = None
     """Where pull requests are opened and answered; left out: review is by plain Git."""
+    images: Images = Images()
+    """Whether image registries are asked."""

@@ -32,6 +32,9 @@ class Why(StrEnum):
     REGION_TOO_SMALL = "{region} has {have} nodes that the job fits on when they are empty, it asks for {wanted}"
     DATA_UNREACHABLE = "{dataset} cannot come to {region}: {cause}"
     DATA_MAY_NOT_LEAVE = "{dataset} must stay where the tag {tag} holds; {region} does not carry it"
+    IMAGE_MISSING = "there is no image {image}: {words}"
+    IMAGE_FORBIDDEN = "the image {image} may not be pulled: {words}"
+    OUTPUT_NOT_COMPLIANT = "its {what} {uri} lies in the store of {store}, which lacks the tag {tag} that the {whose} asks for"
     OVERLAY_NOT_ALLOWED = "{region} does not allow pod_overlay to set {field}"
     VETOED = "a person ruled out {region} for this job"
     PINNED_ELSEWHERE = "a person pinned this job to {pin}"
@@ -72,6 +75,11 @@ class Why(StrEnum):
     REGION_HALTED = "{region} may run nothing at present: {message}"
     NOT_ENOUGH_FREE = "{region}: {free_nodes} of {wanted} nodes are free that hold {per_node} {resource} each"
     FRAGMENTED = "{region} has {free} GPUs free, but the largest block on one node is {largest}; {per_node} are asked for"
+    IMAGE_UNASKED = "the registry of its image {image} is being asked what that is"
+    LINK_FULL = (
+        "transfers have held more of the link from {source} to {target} than they may since {since}: {held_mb} MB/s, of which "
+        "{usable_mb} MB/s may be; none begins on it until that is over"
+    )
     OUTBID = "{region} scores {score}, {winner} scores {winner_score}"
 
     # The job as a whole.
@@ -105,6 +113,10 @@ class Why(StrEnum):
         "it out, and once there is something to release: `reconciler release {job}`"
     )
     NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
+    STAGING = "{what} is being brought to {region} first; its GPUs are held when that is there"
+    LINK_BUSY = "it waits for its turn on the link from {source} to {target}"
+    STAGING_FAILED = "{what} could not be brought to {region}: {message}"
+    NOT_WANTED = "no job waits for it any more"
     NOT_YET_TOLD = "{region} cannot be told yet that it may run: {message}"
     NOT_YET_RUNNING = "{region} has not started it yet: {message}"
 

@@ -11,6 +11,7 @@ from reconciler.model.base import Many, Model, Name
 from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.reasons import Reason
+from reconciler.model.stage import StageTask
 
 
 class Phase(StrEnum):
@@ -98,6 +99,8 @@ class JobRecord(Model):
     submitted_at: datetime
     """When this run was first seen; its age in the queue."""
     cancelled: bool = False
+    stage: StageTask | None = None
+    """What it brings where, of the hub's own jobs; None of people's."""
     placement: PlacementSeen = PlacementSeen(blob=None)
     conditions: Many[Condition] = ()
     attempts: Many[Attempt] = ()

@@ -1,7 +1,7 @@
 """A region: what a platform team declares of it. What it has free at the moment comes from its agent's report."""
 
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -104,6 +104,9 @@ class StoreAddress(Model):
     """For S3 stores that are not Amazon's."""
     location: Line | None = None
     """The S3 region name, where the store wants one."""
+    secret: Name | None = None
+    """Of a region's store: the secret that opens it for staging tasks, with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,
+    in the namespace gpu-staging of every region that copies from or to it. Left out: their pods are let in as they are."""
 
 
 class Receiver(Model):
@@ -118,6 +121,12 @@ class Receiver(Model):
     )
     """The variable of the hub's environment that holds the secret shared with it. Only such a name: whoever may write this file
     is not to choose which of the hub's secrets is used."""
+
+
+REPORT_SECONDS: Final = 10.0
+"""Between two reports of an agent, where nothing asks for more of them."""
+REPORTS_MISSED: Final = 3
+"""Reports that are missing before a region is Unknown: one that is late, or lost, says nothing."""
 
 
 class LossTimes(Model):
@@ -142,6 +151,11 @@ class LossTimes(Model):
     def revoked_after_seconds(self) -> int:
         """How long its lease must not have changed before it may be revoked."""
         return self.self_fence_seconds + self.fence_kill_seconds + self.margin_seconds
+
+    @property
+    def report_seconds(self) -> float:
+        """The longest that its agent may wait between two reports: three are missing before it is Unknown. In whole tenths."""
+        return self.unknown_seconds * 10 // REPORTS_MISSED / 10
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -179,8 +193,13 @@ class Region(Model):
     """Tags that hold here, such as `gdpr`."""
     object_store: StoreAddress | None = None
     """The region's own bucket, for datasets, checkpoints and results."""
+    staged_limit: Quantity | None = None
+    """How much of its store staged copies of datasets may take, such as `20T`; beyond that the least recently used are removed,
+    never one in use. Left out: none is removed."""
     registry_mirror: Line | None = None
     """Host (and port) of the pull-through registry; images are then named through it."""
+    registry_mirror_gbit_per_second: Annotated[float, Field(gt=0, le=100_000)] | None = None
+    """How quickly it brings what it has not, in Gbit/s; left out: not known, and images count for nothing in start estimates."""
     workloads: Many[WorkloadKind] = ("job",)
     """Kinds of workload that are installed."""
     sync_engine: Literal["flux", "argocd", "local"] = "flux"

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from reconciler.model.base import Many, Model, Name
+from reconciler.model.progress import Progress
 
 Phase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
 
@@ -107,6 +108,8 @@ class WorkloadReport(Model):
     ended_at: datetime | None = None
     log_tail: str = ""
     """The last bytes that a failed program wrote, 4 KB at most."""
+    progress: Progress | None = None
+    """Of a staging task: how far it has come."""
 
 
 class RegionSummary(Model):
@@ -129,6 +132,43 @@ class Health(Model):
 
     code: str
     message: str
+
+
+class LinkProbe(Model):
+    """What one directed link was last measured to do, by the agent at one of its ends."""
+
+    source: Name
+    target: Name
+    bytes_per_second: float | None = None
+    """Decayed median of its transfers; None where none has come to its end yet."""
+    newest_bytes_per_second: float | None = None
+    """Of the newest transfer."""
+    samples: int = Field(default=0, ge=0)
+    """Transfers behind the median."""
+    rtt_ms: float | None = None
+    """The kernel's smoothed round-trip time of the transfer's own connection, ..."""
+    rtt_var_ms: float | None = None
+    """... its variance ..."""
+    retransmitted: float | None = None
+    """... and the share of segments sent again, 0 to 1."""
+    age_seconds: float | None = Field(default=None, ge=0)
+    """Since the newest transfer ended, by the agent's monotonic clock, when the report was made."""
+    problem: str = ""
+    """Why the last try failed; '' where it did not."""
+
+
+class CacheReport(Model):
+    """A staged copy in the region's store, as it was found there."""
+
+    subject: str
+    """Of what: `<dataset>@<version>`."""
+    uri: str
+    objects: int = Field(ge=0)
+    """Found, ..."""
+    objects_total: int = Field(ge=0)
+    """... of so many that its marker names."""
+    size_bytes: int = Field(ge=0)
+    size_bytes_total: int = Field(ge=0)
 
 
 class RegionReport(Model):
@@ -154,4 +194,8 @@ class RegionReport(Model):
     sync_errors: dict[str, str] = Field(default_factory=dict)
     foreign_pods: int = 0
     """Running pods that are not ours."""
+    probes: Many[LinkProbe] = ()
+    """Links of this region, either way."""
+    caches: Many[CacheReport] | None = None
+    """Staged copies in its store; None where nobody has looked."""
     health: Many[Health] = ()

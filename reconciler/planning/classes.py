@@ -6,6 +6,7 @@ Two jobs are of one class when nothing that a filter, an estimate or a term read
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from reconciler.model.attempt import Needs
 from reconciler.model.gpu import satisfies
@@ -14,7 +15,11 @@ from reconciler.model.policy import Weights
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.region import Region
 from reconciler.planning.capacity import Pool
+from reconciler.planning.compliance import Misplaced, misplaced, refused_for, stores_of
+from reconciler.planning.decisions import Expected
 from reconciler.planning.filters import Fit, Refusal, lacking, needs_in, permitted, reachable, suited
+from reconciler.planning.haste import haste_of
+from reconciler.planning.images import image_refusal, image_share, images_of
 from reconciler.planning.impossible import why_never
 from reconciler.planning.kept import addresses
 from reconciler.planning.scoring import Best, Facts, Terms, best_of, fixed_terms, weights_for
@@ -65,6 +70,8 @@ class JobClass:
     """(region, preference) found without room. Room only shrinks during a pass, so it need not be asked again."""
     full: dict[str, Reason] = field(default_factory=dict)
     """Why each region had no room when that was found."""
+    expected: tuple[Expected | None] | None = None
+    """Where a job of it that waits will probably start, once that was asked."""
 
 
 def class_key(job: JobView) -> Hashable:
@@ -101,17 +108,27 @@ def class_key(job: JobView) -> Hashable:
 class Classifier:
     """Filters regions for jobs and rates those that are left; remembers what jobs of different classes have in common."""
 
-    def __init__(self, snapshot: Snapshot, nodes: Mapping[str, dict[Kind, Pool]]) -> None:
+    def __init__(self, snapshot: Snapshot, nodes: Mapping[str, dict[Kind, Pool]], now: datetime) -> None:
         self._snapshot = snapshot
+        self._now = now
         self._nodes = nodes
         self._models = tuple(sorted({kind.gpu_model for kinds in nodes.values() for kind in kinds if kind.gpu_model is not None}))
         fresh = snapshot.policy.thresholds.report_fresh_seconds
         self._blocked = {name: reachable(view, fresh) for name, view in snapshot.regions.items()}
         self._regions = sorted(snapshot.regions.items())
         self._addresses = addresses(snapshot.datasets)
+        self._stores = stores_of(snapshot.regions)
         self._suited: dict[Hashable, dict[str, _Shaped | Refusal]] = {}
         self._moves: dict[Hashable, dict[str, Move | Refusal]] = {}
         self._permitted: dict[Hashable, dict[str, Refusal | None]] = {}
+
+    def key(self, job: JobView) -> Hashable:
+        """What tells its class from others in this snapshot."""
+        images = images_of(job.spec, job.kept_image) if self._snapshot.images or self._snapshot.image_seconds else None
+        return class_key(job), images, self._misplaced(job)
+
+    def _misplaced(self, job: JobView) -> tuple[Misplaced, ...]:
+        return misplaced(job, self._snapshot, self._addresses, self._stores)
 
     def classify(self, job: JobView) -> JobClass:
         """What holds for every job of this one's class."""
@@ -119,13 +136,17 @@ class Classifier:
         refused: dict[str, Refusal] = {}
         fits: dict[str, tuple[Fit, tuple[Facts, ...]]] = {}
         permitted_in, suited_in, moves_to = self._rules(job), self._shapes(job), self._transfers(job)
-        for region, _ in self._regions:
-            suits, move = suited_in[region], moves_to[region]
-            noes = [answer for answer in (permitted_in[region], suits, move) if isinstance(answer, Refusal)]
+        pulls = self._snapshot.image_seconds.get(job.image, {})
+        broken = self._misplaced(job)
+        for region, view in self._regions:
+            suits, move, pull = suited_in[region], moves_to[region], image_refusal(job, view.region, self._snapshot)
+            answers = (permitted_in[region], refused_for(broken, region), suits, move, pull)
+            noes = [answer for answer in answers if isinstance(answer, Refusal)]
             if noes:  # what holds for ever is what must be mended
                 refused[region] = next((refusal for refusal in noes if refusal.ever), noes[0])
             elif isinstance(suits, tuple) and isinstance(move, Move):
-                fits[region] = (suits[0], tuple(Facts(move, hourly, rdma) for hourly, rdma in suits[1]))
+                image = pulls.get(region, 0.0), image_share(job, region, self._snapshot)
+                fits[region] = (suits[0], tuple(Facts(move, usd, rdma, *image) for usd, rdma in suits[1]))
         best = best_of([fact for _, facts in fits.values() for fact in facts], job.run_seconds)
         options = tuple(
             self._option(job, region, fit, [(fact, self._terms(job, fact, best, weights)) for fact in facts])
@@ -170,11 +191,12 @@ class Classifier:
         )
 
     def _transfers(self, job: JobView) -> dict[str, Move | Refusal]:
-        key = (job.spec.dataset, job.kept)
+        haste = haste_of(job, self._now, self._snapshot.policy.thresholds)
+        key = (job.spec.dataset, job.kept, haste if job.spec.dataset is not None else None)
         found = self._moves.get(key)
         if found is None:
             found = self._moves[key] = {
-                name: moving(job.spec, view.region, self._snapshot, self._addresses, job.kept) for name, view in self._regions
+                name: moving(job, view.region, self._snapshot, self._addresses, haste) for name, view in self._regions
             }
         return found
 

@@ -20,6 +20,8 @@ class Start(NamedTuple):
 
     at: datetime
     region: str
+    move_usd: float | None = 0.0
+    """Price of what must be copied there first; None where it is not known."""
 
 
 def copy_or_wait(job: JobView, waiting: Start, copying: Start, move: Move, thresholds: Thresholds) -> Wait | Reason | None:
@@ -34,7 +36,7 @@ def copy_or_wait(job: JobView, waiting: Start, copying: Start, move: Move, thres
         }
         reason = because(Why.DEADLINE_OUT_OF_REACH, **numbers, deadline=late)
         return Wait(job.key, reason, {}) if waiting.at <= copying.at else reason
-    cause = _not_worth_it(job, move.price_usd, waiting.at, copying.at, thresholds.copy_urgency_usd_per_hour)
+    cause = _not_worth_it(job, waiting, copying, thresholds.copy_urgency_usd_per_hour)
     if cause is None:
         return None
     gib = round((move.move_bytes or 0) / GIB, 1)
@@ -42,19 +44,18 @@ def copy_or_wait(job: JobView, waiting: Start, copying: Start, move: Move, thres
     return Wait(job.key, because(Why.WAIT_NOT_COPY, **numbers, gib=gib), {})
 
 
-def _not_worth_it(
-    job: JobView, price_usd: float | None, free_at: datetime, copied_at: datetime, usd_per_hour: float
-) -> str | None:
+def _not_worth_it(job: JobView, waiting: Start, copying: Start, usd_per_hour: float) -> str | None:
     """Why waiting is better than copying; None where copying is. `usd_per_hour`: what an hour sooner is worth at priority 50."""
-    if free_at <= copied_at:
-        return f"takes until {_time(copied_at)}"
-    if _deadline_missed(job, free_at) is not None:
+    if waiting.at <= copying.at:
+        return f"takes until {_time(copying.at)}"
+    if _deadline_missed(job, waiting.at) is not None:
         return None
-    if price_usd is None:
+    if copying.move_usd is None:
         return "has no known price"
-    hours = (free_at - copied_at).total_seconds() / 3600
+    more_usd = copying.move_usd - (waiting.move_usd or 0.0)
+    hours = (waiting.at - copying.at).total_seconds() / 3600
     worth = hours * usd_per_hour * job.spec.priority_value / 50
-    return f"costs {price_usd:.2f} USD for {hours:.1f} h" if worth < price_usd else None
+    return f"costs {more_usd:.2f} USD for {hours:.1f} h" if worth < more_usd else None
 
 
 def _deadline_missed(job: JobView, start: datetime) -> str | None:

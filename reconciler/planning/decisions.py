@@ -8,6 +8,7 @@ from reconciler.model.attempt import Needs
 from reconciler.model.names import JobKey
 from reconciler.model.placement import CandidateView, Term
 from reconciler.model.reasons import Reason
+from reconciler.planning.ways import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Candidate:
     move_bytes: int | None
     price_usd: float | None
     dataset_uris: tuple[str, ...]
+    sources: tuple[Source | None, ...] = ()
+    """From where each of its datasets is brought; None for one that is there already, or is read where it is."""
 
     def view(self) -> CandidateView:
         """As it is published."""
@@ -58,12 +61,24 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """Where a job that waits will probably start. Jobs that wait in front of it are not foreseen."""
+
+    region: str
+    start_at: datetime
+    sources: tuple[Source | None, ...]
+    """As of a candidate."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Not now. `refused` says why not, region by region."""
 
     key: JobKey
     reason: Reason
     refused: Mapping[str, Reason]
+    expected: Expected | None = None
+    """Of jobs that read datasets; None where nobody can say, or of other jobs."""
 
 
 @dataclass(frozen=True, slots=True)

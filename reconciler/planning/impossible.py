@@ -59,6 +59,8 @@ _NEARNESS = {
     code_of(Why.DATA_UNREACHABLE): 6,
     code_of(Why.DATA_MAY_NOT_LEAVE): 6,
     code_of(Why.START_REFUSED): 7,
+    code_of(Why.IMAGE_FORBIDDEN): 8,
+    code_of(Why.IMAGE_MISSING): 8,
 }
 """How far a region came through the filters; the rules of people (1) come before the nodes."""
 

@@ -1,4 +1,5 @@
-"""What the first attempt of a run settles and its later attempts keep: which version of each registered dataset they read.
+"""What the first attempt of a run settles and its later attempts keep: which version of each registered dataset they read, and
+which content their image's tag stood for.
 
 A spec may leave the version to the registry (datasets/<name>.yaml). That file may change between two attempts; the second would
 then go on, from the first one's checkpoint, with other data. So each attempt's record says how its datasets were declared, and
@@ -16,8 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from reconciler.model.attempt import Attempt, Inputs, own_prefix
 from reconciler.model.fleet import Dataset
+from reconciler.model.image_ref import image_problem, parse_image, pinned_to, without_digest
 from reconciler.model.job_parts import DatasetUse
 from reconciler.model.record import JobRecord
+from reconciler.planning.image_facts import ImageFacts
 
 Addresses = Mapping[str, Dataset]
 """Where registered datasets have copies → the dataset."""
@@ -35,7 +38,26 @@ def kept_datasets(record: JobRecord) -> tuple[Dataset, ...]:
     return inputs.datasets if inputs is not None else ()
 
 
-def with_inputs(attempt: Attempt, record: JobRecord, datasets: Mapping[str, Dataset]) -> Attempt:
+def kept_image(record: JobRecord) -> str | None:
+    """The image of the present run's attempts with its digest; None while none has run, none was looked up, or the spec has come
+    to name another."""
+    found = next((attempt.image for attempt in reversed(record.this_run) if attempt.granted_at is not None), None)
+    if found is None or image_problem(record.spec.image) is not None:
+        return None
+    named = parse_image(record.spec.image)
+    return found if named.digest is None and without_digest(found) == str(named) else None
+
+
+def pinned_image(record: JobRecord, images: Mapping[str, ImageFacts] | None) -> str | None:
+    """How the next attempt names its image: as the run keeps it, else as it was just looked up; None: as the spec does."""
+    kept, image = kept_image(record), record.spec.image
+    digest = images[image].digest if images is not None and image in images else None
+    return kept if kept is not None or digest is None else pinned_to(image, digest)
+
+
+def with_inputs(
+    attempt: Attempt, record: JobRecord, datasets: Mapping[str, Dataset], images: Mapping[str, ImageFacts] | None = None
+) -> Attempt:
     """A new attempt with its inputs noted, and prefixes of its own for what it writes. `datasets`: all that are registered."""
     spec, kept = record.spec, kept_datasets(record)
     by_address = any(use.name not in datasets for use in spec.datasets)
@@ -43,7 +65,7 @@ def with_inputs(attempt: Attempt, record: JobRecord, datasets: Mapping[str, Data
     read = [as_kept(use, find_dataset(use, datasets, known), kept) for use in spec.datasets]
     inputs = Inputs(code=spec.code, datasets=tuple(_without_words(read)))
     outputs = tuple(own_prefix(output.uri, attempt.name) for output in spec.outputs)
-    return attempt.model_copy(update={"inputs": inputs, "outputs": outputs})
+    return attempt.model_copy(update={"inputs": inputs, "outputs": outputs, "image": pinned_image(record, images)})
 
 
 def _without_words(read: Iterable[Dataset | None]) -> Iterable[Dataset]:
@@ -77,6 +99,11 @@ def find_dataset(use: DatasetUse, datasets: Mapping[str, Dataset], known: Addres
     if use.name is not None and use.name in datasets:
         return datasets[use.name]
     return None if use.uri is None else known.get(use.uri.rstrip("/"))
+
+
+def subject_of(use: DatasetUse, dataset: Dataset) -> str:
+    """What a staged copy is a copy of: `<dataset>@<version>`; `<dataset>@` where nobody gives a version."""
+    return f"{dataset.name}@{use.version or dataset.version or ''}"
 
 
 def addresses(datasets: Mapping[str, Dataset]) -> Addresses:

@@ -216,7 +216,7 @@ def _phase(record: JobRecord, policy: Policy) -> tuple[Phase, Reason | None]:
 def _why_current(record: JobRecord, current: Attempt) -> Reason | None:
     if waits_for_region(record):
         return because(Why.REGION_LOST_WAITS, region=current.region, job=str(record.key))
-    return record.why if current.state is State.PROPOSED else current.reason
+    return record.why if current.state in (State.PROPOSED, State.STAGING) else current.reason
 
 
 def _over(

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
-from reconciler.planning.ahead import earliest_start
 from reconciler.planning.capacity import Capacity
-from reconciler.planning.classes import Choice, Classifier, JobClass, Option, class_key
-from reconciler.planning.copying import Start, copy_or_wait
+from reconciler.planning.classes import Choice, Classifier, JobClass, Option
 from reconciler.planning.decisions import Candidate, Decision, Impossible, Place, Wait
 from reconciler.planning.filters import lacking
+from reconciler.planning.images import unasked
 from reconciler.planning.ordering import Order
+from reconciler.planning.outlook import Outlook
 from reconciler.planning.rooms import Rooms
 from reconciler.planning.snapshot import Holding, JobView, Snapshot
 
@@ -57,28 +57,35 @@ class _Pass:
         self._now = now
         found = {name: rooms.of(view) for name, view in snapshot.regions.items()}
         self._free: dict[str, Capacity] = {name: free for name, (free, _) in found.items()}
-        self._classifier = Classifier(snapshot, {name: nodes for name, (_, nodes) in found.items()})
+        self._classifier = Classifier(snapshot, {name: nodes for name, (_, nodes) in found.items()}, now)
+        self._outlook = Outlook(snapshot, now)
         self._taken_from: set[str] = set()
         self._classes: dict[Hashable, JobClass] = {}
         self._small = whole(snapshot.policy.thresholds.small_data)
-        self._given: dict[str, list[Holding]] = {}
-        self._earliest: dict[Hashable, datetime | None] = {}
 
     def decide(self, job: JobView) -> Decision:
         """Decide for one job, and set its room aside if it is placed."""
         found = self._class_of(job)
         if found.never is not None:
             return Impossible(job.key, found.never, found.reasons)
+        looked_up = unasked(job, self._snapshot, self._now)
+        if looked_up is not None:
+            return Wait(job.key, looked_up, found.reasons)
         rated = self._rate(job, found)
         if rated:
             return self._weigh(job, found, rated)
         return self._wait(job, found, because(Why.NO_CAPACITY))
 
     def _wait(self, job: JobView, found: JobClass, reason: Reason) -> Wait:
-        return Wait(job.key, reason, dict(found.reasons) | self._why_busy(job, found))
+        wait = Wait(job.key, reason, dict(found.reasons) | self._why_busy(job, found))
+        if job.spec.dataset is None:
+            return wait
+        if found.expected is None:  # of equal jobs the first to wait is told where all of them are likely to start
+            found.expected = (self._outlook.expected(job, self._busy(found)),)
+        return replace(wait, expected=found.expected[0])
 
     def _class_of(self, job: JobView) -> JobClass:
-        key = class_key(job)
+        key = self._classifier.key(job)
         found = self._classes.get(key)
         if found is None:
             found = self._classes[key] = self._classifier.classify(job)
@@ -136,7 +143,7 @@ class _Pass:
         busy = self._busy(found)
         outwaited: dict[str, Reason] = {}
         for index, item in enumerate(rated):
-            verdict = self._copy_or_wait(job, item, busy) if self._copies(item) else None
+            verdict = self._outlook.copy_or_wait(job, item.choice, item.region, busy) if self._copies(item) else None
             if not isinstance(verdict, Wait):
                 reason = verdict or self._reason(job, found, item)
                 return self._place(job, found, rated[index:], reason, outwaited)
@@ -161,7 +168,7 @@ class _Pass:
         best, *runners_up = (self._candidate(job, found, item) for item in rated[: RUNNERS_UP + 1])
         self._own(best.region).take(best.needs, job.spec.nodes, rated[0].choice.kinds)
         held = Holding(str(job.key), job.spec.nodes, best.needs, best.node_model, best.end_at)
-        self._given.setdefault(best.region, []).append(held)
+        self._outlook.placed(rated[0].choice, best.region, held)
         return Place(job.key, best, reason, tuple(runners_up), refused, found.strategy)
 
     def _own(self, region: str) -> Capacity:
@@ -172,8 +179,9 @@ class _Pass:
         return self._free[region]
 
     def _candidate(self, job: JobView, found: JobClass, item: "_Rated") -> Candidate:
-        option, choice, move, on_gpus = item.option, item.choice, item.choice.facts.move, item.option.needs.gpus > 0
-        start = self._now + timedelta(seconds=move.seconds)
+        option, choice, on_gpus = item.option, item.choice, item.option.needs.gpus > 0
+        facts = self._outlook.facts(choice, item.region)
+        start = self._outlook.start(facts, item.region).at
         models = {kind.gpu_model for kind in choice.kinds if kind.gpu_model is not None}
         products = {kind.gpu_product for kind in choice.kinds if kind.gpu_product is not None}
         idle_term = (("idle GPUs", item.idle, found.weights.idle_gpus),) if found.weights.idle_gpus else ()
@@ -187,9 +195,10 @@ class _Pass:
             score=-item.minus_score,
             start_at=start,
             end_at=None if job.run_seconds is None else start + timedelta(seconds=job.run_seconds),
-            move_bytes=move.move_bytes,
-            price_usd=choice.facts.price_usd(job.run_seconds),
-            dataset_uris=move.uris,
+            move_bytes=facts.move.move_bytes,
+            price_usd=facts.price_usd(job.run_seconds),
+            dataset_uris=facts.move.uris,
+            sources=facts.move.sources,
         )
 
     def _reason(self, job: JobView, found: JobClass, best: "_Rated") -> Reason:
@@ -223,29 +232,6 @@ class _Pass:
             per_node=per_node,
             resource=resource,
         )
-
-    def _copy_or_wait(self, job: JobView, best: "_Rated", busy: list[Option]) -> Wait | Reason | None:
-        """Whether to wait for the first of the busy regions that need less copying, instead of copying to this one."""
-        move = best.choice.facts.move
-        waits = [Start(at, option.region) for option in busy if (at := self._free_at(job, option, move.seconds)) is not None]
-        if not waits:
-            return None
-        copying = Start(self._now + timedelta(seconds=move.seconds), best.region)
-        return copy_or_wait(job, min(waits), copying, move, self._snapshot.policy.thresholds)
-
-    def _free_at(self, job: JobView, option: Option, copy_seconds: float) -> datetime | None:
-        """When a busy region that needs less time for copying than that could start the job."""
-        move = option.choices[0].facts.move
-        if option.blocked is not None or move.seconds >= copy_seconds:
-            return None
-        given = self._given.get(option.region, ())
-        key = (option.region, len(given), option.needs, job.spec.nodes, option.kinds)
-        if key not in self._earliest:
-            view = self._snapshot.regions[option.region]
-            view = replace(view, holdings=(*view.holdings, *given))
-            self._earliest[key] = earliest_start(view, option.needs, job.spec.nodes, option.kinds, self._now)
-        free_at = self._earliest[key]
-        return None if free_at is None else max(free_at, self._now + timedelta(seconds=move.seconds))
 
 
 class _Rated(NamedTuple):

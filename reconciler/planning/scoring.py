@@ -38,6 +38,15 @@ class Facts:
     hourly_usd: float | None
     """Of all its GPUs together; None where a price is not known, 0 for a job without GPUs."""
     rdma: bool
+    image_seconds: float = 0.0
+    """What fetching its image takes there."""
+    image_share: float | None = None
+    """Of its image, what is there already; None where that is not known."""
+
+    @property
+    def ready_seconds(self) -> float:
+        """Until everything but the GPUs is there: data and image come side by side."""
+        return max(self.move.seconds, self.image_seconds)
 
     def price_usd(self, run_seconds: int | None) -> float | None:
         """Estimated price of the whole run: GPU-hours and transfer; None where any part is not known."""
@@ -78,7 +87,8 @@ def fixed_terms(spec: JobSpec, facts: Facts, best: Best, weights: Weights, polic
         ("cost", _cost(facts, best), weights.cost),
         ("bandwidth", _bandwidth(facts.move, best), weights.bandwidth),
         ("latency", _latency(facts.move), weights.latency),
-        ("start time", 1.0 / (1.0 + facts.move.seconds / HOUR), weights.start_time),
+        ("start time", 1.0 / (1.0 + facts.ready_seconds / HOUR), weights.start_time),
+        ("image locality", facts.image_share or 0.0, weights.image_locality),
     ]
     if spec.network is None and wants_rdma(spec):
         terms.append(("rdma", 1.0 if facts.rdma else 0.0, weights.rdma))

@@ -11,6 +11,9 @@ from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason
 from reconciler.model.region import Region
+from reconciler.planning.image_facts import ImageFacts
+from reconciler.planning.links import LinkKey
+from reconciler.planning.measured import Measured
 from reconciler.planning.shapes import ReportFacts
 
 
@@ -58,6 +61,26 @@ class JobView:
     """(region, words) of regions for which no manifest of it can be made, or whose sync engine refuses it."""
     kept: tuple[Dataset, ...] = ()
     """Registered datasets as its run's first attempt read them; empty while none has run."""
+    kept_image: str | None = None
+    """Its image with the digest that its run's first attempt had; None while none has run, or nobody looked it up."""
+
+    @property
+    def image(self) -> str:
+        """The program's image, as its next attempt names it."""
+        return self.kept_image or self.spec.image
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """A dataset that is being brought to a region, for whichever job."""
+
+    source: str
+    """The region from where."""
+    uri: str
+    """Where it is there."""
+    bytes_left: int
+    seconds: float
+    """Until it is expected to be complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +88,31 @@ class Snapshot:
     """Everything that a pass needs to know."""
 
     regions: Mapping[str, RegionView]
-    links: Mapping[tuple[str, str], Link]
+    links: Mapping[LinkKey, Link]
     datasets: Mapping[str, Dataset]
     teams: Mapping[str, Team]
     policy: Policy
     pending: tuple[JobView, ...]
     used_gpus: Mapping[str, int] = field(default_factory=dict)
     """GPUs that each team holds at present."""
+    measured: Mapping[LinkKey, Measured] = field(default_factory=dict)
+    """What was measured of links; one that is not here goes by what is declared of it."""
+    held: Mapping[LinkKey, int] = field(default_factory=dict)
+    """What transfers hold of each link, in bytes a second."""
+    queued: Mapping[LinkKey, int] = field(default_factory=dict)
+    """Bytes that transfers under way, and those that wait for their turn, have still to bring over a link; a link that is not
+    here: nobody knows."""
+    full: Mapping[LinkKey, Reason] = field(default_factory=dict)
+    """Links on which nothing new may begin, and why."""
+    copies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Complete staged copies: subject (`kept.subject_of`) → region → URI."""
+    unbrought: Mapping[tuple[str, str], Reason] = field(default_factory=dict)
+    """(subject, region) of what could not be brought there a short while ago, and why."""
+    arriving: Mapping[str, Mapping[str, Arriving]] = field(default_factory=dict)
+    """Copies that are being staged: subject → region."""
+    images: Mapping[str, ImageFacts] | None = None
+    """What is known of images, by their names; None: nobody asks registries."""
+    asks_images: bool = False
+    """Whether registries are asked for the images of `pending` that are not known yet, so that their jobs wait a moment."""
+    image_seconds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What fetching an image takes where it is not: image, as the spec names it → region; nothing for one that is not here."""

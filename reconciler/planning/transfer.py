@@ -1,24 +1,27 @@
 """What must come to a region before a job can start there, from where, how long it takes and what it costs.
 
 Unknown stays unknown: a bandwidth or size that nobody knows makes copying no option (it is not infinite, and nothing is divided
-by zero); a price that nobody knows is not free. Data below the policy's `small_data` never pins a job.
+by zero); a price that nobody knows is not free. Data below the policy's `small_data` never pins a job. Which way is taken is for
+ways.py to say.
+
+Not counted: checkpoints, whose size nobody knows before they are staged.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from reconciler.model.fleet import Dataset, Link, declared_bytes
-from reconciler.model.job import JobSpec
+from reconciler.model.fleet import Dataset, declared_bytes
 from reconciler.model.job_parts import DatasetUse
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Why, because
 from reconciler.model.region import Region
 from reconciler.planning.filters import Refusal
-from reconciler.planning.kept import Addresses, as_kept, find_dataset
-from reconciler.planning.snapshot import Snapshot
-
-GB = 1e9
+from reconciler.planning.haste import NO_HASTE, Haste
+from reconciler.planning.kept import Addresses, as_kept, find_dataset, subject_of
+from reconciler.planning.links import BYTES_PER_GBIT
+from reconciler.planning.snapshot import JobView, Snapshot
+from reconciler.planning.ways import Source, best_way, copies_of, missing_tag, ways_to, why_no_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class Move:
     move_bytes: int | None
     """What is not there yet; None where a size is not known and the data is not there."""
     seconds: float
+    """Until all of it is there: over one link one after the other, over several at once."""
     price_usd: float | None
     """None where a link's price is not known."""
     uris: tuple[str, ...]
@@ -37,7 +41,9 @@ class Move:
     rtt_ms: float | None
     """To where the data is; 0 when nothing is to be moved, None when not known."""
     gbit_per_second: float | None
-    """Of the slowest link used; None when nothing is to be moved, or one is not known."""
+    """Of the slowest way used; None when nothing is to be moved, or one is not known."""
+    sources: tuple[Source | None, ...] = ()
+    """From where each dataset is brought; None for one that is there, or is read where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +51,48 @@ class _Leg:
     size: int | None
     there: bool
     uri: str
-    seconds: float = 0.0
-    price_usd: float | None = 0.0
-    rtt_ms: float | None = 0.0
-    gbit_per_second: float | None = None
+    source: Source | None = None
+    """None also of what is away and read from there."""
 
 
-def moving(spec: JobSpec, region: Region, snapshot: Snapshot, known: Addresses, kept: Sequence[Dataset] = ()) -> Move | Refusal:
-    """What bringing the job's data to `region` takes, or why it cannot come. `known`: the addresses of all its datasets.
-
-    `kept`: datasets as the run's first attempt read them.
-    """
+def moving(job: JobView, region: Region, snapshot: Snapshot, known: Addresses, haste: Haste = NO_HASTE) -> Move | Refusal:
+    """What bringing the job's data to `region` takes, or why it cannot come. `known`: the addresses of all datasets."""
     legs: list[_Leg] = []
-    for use in spec.datasets:
-        leg = _leg(use, as_kept(use, find_dataset(use, snapshot.datasets, known), kept), region, snapshot)
+    for use in job.spec.datasets:
+        leg = _leg(use, as_kept(use, find_dataset(use, snapshot.datasets, known), job.kept), region, snapshot, haste)
         if isinstance(leg, Refusal):
             return leg
         legs.append(leg)
+    return _together(legs)
+
+
+def _together(legs: Sequence[_Leg]) -> Move:
     away = [leg for leg in legs if not leg.there]
-    prices = [leg.price_usd for leg in away]
-    rtts = [leg.rtt_ms for leg in away]
-    rates = [leg.gbit_per_second for leg in away]
+    ways = [leg.source for leg in away]
+    prices = [None if way is None else way.price_usd for way in ways]
+    rtts = [None if way is None else way.rtt_ms for way in ways]
+    rates = [None if way is None else way.bytes_per_second / BYTES_PER_GBIT for way in ways]
     return Move(
         total_bytes=sum(leg.size or 0 for leg in legs),
         move_bytes=_sum([leg.size for leg in away], 0),
-        seconds=sum(leg.seconds for leg in away),
+        seconds=seconds_of(ways),
         price_usd=_sum(prices, 0.0),
         uris=tuple(leg.uri for leg in legs),
         rtt_ms=None if None in rtts else max((rtt for rtt in rtts if rtt is not None), default=0.0),
         gbit_per_second=None if None in rates else min((rate for rate in rates if rate is not None), default=None),
+        sources=tuple(leg.source for leg in legs),
     )
+
+
+def seconds_of(sources: Sequence[Source | None], waits: Mapping[str, float] | None = None) -> float:
+    """Until everything is there: over one link one after the other, over several at once. `waits`: by source region, seconds
+    for which its link is taken before."""
+    lines: dict[str, float] = {}
+    for source in sources:
+        if source is not None:
+            first = (waits or {}).get(source.region, 0.0)
+            lines[source.region] = lines.get(source.region, first) + source.seconds
+    return max(lines.values(), default=0.0)
 
 
 N = TypeVar("N", int, float)
@@ -89,57 +107,52 @@ def _sum(amounts: Sequence[N | None], zero: N) -> N | None:
     return total
 
 
-def _leg(use: DatasetUse, dataset: Dataset | None, region: Region, snapshot: Snapshot) -> _Leg | Refusal:
+def _leg(use: DatasetUse, dataset: Dataset | None, region: Region, snapshot: Snapshot, haste: Haste) -> _Leg | Refusal:
     size = declared_bytes(use.size, use.size_gb)
     if dataset is None:
         # Nobody registered it, so nobody knows where it is near: the program reads it by its URI from anywhere.
         return _Leg(size, there=True, uri=use.uri or "")
     size = dataset.size_bytes if size is None else size
-    missing = sorted(set(dataset.residency) - set(region.compliance))
-    if missing:
-        reason = because(Why.DATA_MAY_NOT_LEAVE, dataset=dataset.name, tag=missing[0], region=region.name)
-        return Refusal(reason, ever=True)
-    here = next((replica for replica in dataset.replicas if replica.region == region.name), None)
+    tag = min(set(dataset.residency) - set(region.compliance), default=None)
+    if tag is not None:
+        return Refusal(because(Why.DATA_MAY_NOT_LEAVE, dataset=dataset.name, tag=tag, region=region.name), ever=True)
+    subject = subject_of(use, dataset)
+    here = copies_of(dataset, subject, snapshot).get(region.name)
     if here is not None:
-        return _Leg(size, there=True, uri=here.uri or dataset.uri)
+        return _Leg(size, there=True, uri=here)
     if size == 0:
         return _Leg(0, there=True, uri=dataset.uri)
-    return _copied(dataset, size, region.name, snapshot)
+    failed = snapshot.unbrought.get((subject, region.name))
+    if failed is not None:
+        return Refusal(failed, ever=False)
+    coming = _arriving(dataset.name, subject, region.name, snapshot)
+    return coming if coming is not None else _copied(dataset, subject, size, region.name, snapshot, haste)
 
 
-def _copied(dataset: Dataset, size: int | None, region: str, snapshot: Snapshot) -> _Leg | Refusal:
-    """The quickest way from any replica; small data with no measured way is read where it is."""
-    small = size is not None and size < whole(snapshot.policy.thresholds.small_data)
-    ways = [
-        _Leg(
-            size,
-            there=False,
-            uri=replica.uri or dataset.uri,
-            seconds=size * 8 / (link.gbit_per_second * 1e9),
-            price_usd=None if link.usd_per_gb is None else size / GB * link.usd_per_gb,
-            rtt_ms=link.rtt_ms,
-            gbit_per_second=link.gbit_per_second,
-        )
-        for replica in dataset.replicas
-        if size is not None
-        and (link := snapshot.links.get((replica.region, region))) is not None
-        and link.gbit_per_second  # None and 0 alike: no way to say how long it would take
-    ]
-    if ways:
-        return min(ways, key=lambda way: (way.seconds, way.price_usd is None, way.price_usd or 0.0, way.uri))
-    if small:
-        source = dataset.replicas[0]
-        return _Leg(size, there=False, uri=source.uri or dataset.uri, price_usd=None, rtt_ms=None)
-    cause = "its size is not known" if size is None else _no_way(dataset, region, snapshot.links)
-    return Refusal(because(Why.DATA_UNREACHABLE, dataset=dataset.name, region=region, cause=cause), ever=True)
+def _arriving(dataset: str, subject: str, region: str, snapshot: Snapshot) -> _Leg | None:
+    """What is on its way for another job already is waited for, and paid by that one."""
+    coming = snapshot.arriving.get(subject, {}).get(region)
+    if coming is None:
+        return None
+    rate = int(coming.bytes_left / coming.seconds) if coming.seconds else 0
+    source = Source(subject, dataset, coming.source, coming.uri, coming.bytes_left, rate, rate, coming.seconds, 0.0, None)
+    return _Leg(coming.bytes_left, there=False, uri=coming.uri, source=source)
 
 
-def _no_way(dataset: Dataset, region: str, links: Mapping[tuple[str, str], Link]) -> str:
-    sources = sorted(replica.region for replica in dataset.replicas)
-    linked = [source for source in sources if (source, region) in links]
-    if not linked:
-        return f"there is no link from {' or '.join(sources)}"
-    down = [source for source in linked if links[source, region].gbit_per_second == 0]
-    if down:
-        return f"the link from {down[0]} has no bandwidth"
-    return f"the bandwidth of the link from {linked[0]} is not known"
+def _copied(dataset: Dataset, subject: str, size: int | None, region: str, snapshot: Snapshot, haste: Haste) -> _Leg | Refusal:
+    """The way that suits the job; small data without one is read where it is."""
+    way = None if size is None else best_way(ways_to(region, dataset, subject, size, snapshot), haste)
+    if way is not None:
+        return _Leg(size, there=False, uri=way.uri, source=way)
+    if size is not None and size < whole(snapshot.policy.thresholds.small_data):
+        afar = _readable(dataset, snapshot)
+        if afar is not None:
+            return _Leg(size, there=False, uri=afar)
+    cause, ever = ("its size is not known", True) if size is None else why_no_way(dataset, subject, region, snapshot)
+    return Refusal(because(Why.DATA_UNREACHABLE, dataset=dataset.name, region=region, cause=cause), ever=ever)
+
+
+def _readable(dataset: Dataset, snapshot: Snapshot) -> str | None:
+    """Where small data can be read from afar; None where it may not leave any region that has it."""
+    copies = (copy for copy in dataset.replicas if missing_tag(dataset, copy.region, snapshot) is None)
+    return next((copy.uri or dataset.uri for copy in copies), None)

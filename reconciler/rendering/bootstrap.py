@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from jinja2 import Environment
 
 from reconciler.model import names
-from reconciler.model.region import LossTimes, Profile, StoreAddress
+from reconciler.model.region import REPORT_SECONDS, LossTimes, Profile, StoreAddress
 from reconciler.rendering import templates
 from reconciler.rendering.branch import SENTINEL_NAMESPACE, sentinel_name
 
@@ -122,6 +122,8 @@ def _arguments(wanted: Bootstrap) -> list[str]:
     listen = f"0.0.0.0:{_PORT}"  # the kubelet's probes come from outside of the pod
     said = ["agent", wanted.region, "--engine", wanted.engine, "--store", wanted.store.url, "--listen", listen]
     said += ["--self-fence", str(wanted.loss.self_fence_seconds), "--fence-kill", str(wanted.loss.fence_kill_seconds)]
+    if wanted.loss.report_seconds < REPORT_SECONDS:
+        said += ["--report", f"{wanted.loss.report_seconds:g}"]
     if wanted.deadman:
         said.append("--deadman")
     if wanted.profile.gpu_resource != Profile().gpu_resource:

@@ -14,7 +14,6 @@ from reconciler.model.pods import MAIN, main_resources, merge_pod
 from reconciler.model.quantity import milli, whole
 from reconciler.model.region import Toleration
 from reconciler.rendering.environment import processes_per_node, variables
-from reconciler.rendering.image import through_mirror
 from reconciler.rendering.rendering import Rendering, Unrenderable, canonical
 from reconciler.rendering.steps import steps
 from reconciler.rendering.volumes import mounted
@@ -94,7 +93,7 @@ def _toleration(known: dict[str, Toleration], name: str) -> dict[str, str]:
 
 def _main(rendering: Rendering, mounts: list[dict[str, Any]]) -> dict[str, Any]:
     spec = rendering.spec
-    container: dict[str, Any] = {"name": MAIN, "image": through_mirror(spec.image, rendering.region.registry_mirror)}
+    container: dict[str, Any] = {"name": MAIN, "image": rendering.main_image}
     command = _torchrun(rendering) if spec.launcher == "torchrun" else list(spec.command)
     if command:
         container["command"] = command

@@ -9,6 +9,7 @@ from typing import Any
 from reconciler.model.attempt import Attempt
 from reconciler.model.names import JobKey
 from reconciler.model.placement import Placement
+from reconciler.model.progress import Progress
 from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import FINISHED, REACHABLE, JobRecord, Phase
 from reconciler.model.region_state import RegionCondition
@@ -47,13 +48,15 @@ def status_page(
     most: int = 100,
 ) -> bytes:
     """README.md of the status branch: counts, regions that are not Ready, what needs a person, and the jobs that are not over."""
+    tasks, records = _apart(records)
     counts = Counter(record.phase for record in records.values())
     lines = ["# Status", ""]
     lines += [line for notice in notices for line in (f"> {' '.join(notice.split())}", ">")][:-1]
     lines += ["", "| phase | jobs |", "| --- | --- |"]
     lines += [f"| {phase.value} | {counts[phase]} |" for phase in Phase if counts[phase]]
     lines += _regions(regions)
-    asking = needs_a_person(records.values(), most)
+    lines += _tasks(tasks, most)
+    asking = needs_a_person([*records.values(), *tasks], most)
     lines += ["", "## Needs a person", "", *(f"- {_cell(line)}" for line in asking)] if asking else []
     alive = sum(number for phase, number in counts.items() if phase not in FINISHED)
     if alive:
@@ -79,6 +82,12 @@ def status_page(
     return ("\n".join(lines) + "\n").encode()
 
 
+def _apart(records: Mapping[JobKey, JobRecord]) -> tuple[list[JobRecord], Mapping[JobKey, JobRecord]]:
+    """Staging tasks, and the jobs of people."""
+    tasks = [record for record in records.values() if record.stage is not None]
+    return tasks, {key: record for key, record in records.items() if record.stage is None} if tasks else records
+
+
 def _regions(regions: Mapping[str, RegionCondition]) -> list[str]:
     if not regions:
         return []
@@ -88,6 +97,47 @@ def _regions(regions: Mapping[str, RegionCondition]) -> list[str]:
     ]
     head = ["", "## Regions that are not Ready", "", "| region | state | since | next at | why, and what comes next |"]
     return [*head, "| --- | --- | --- | --- | --- |", *rows]
+
+
+TASK_HEADERS = ("what", "to", "from", "phase", "there", "why")
+
+
+def task_row(record: JobRecord) -> tuple[str, ...]:
+    """Of a staging task: what it brings where, and how far it has come."""
+    task, last = record.stage, record.last
+    if task is None:
+        return ()
+    return (
+        task.subject,
+        task.region,
+        task.source_region,
+        record.phase.value,
+        _share(record.phase, last.progress if last is not None else None),
+        why_of(record),
+    )
+
+
+def _share(phase: Phase, progress: Progress | None) -> str:
+    if phase is Phase.SUCCEEDED:
+        return "100 %"
+    if progress is None or not progress.bytes_total:
+        return ""
+    return f"{100 * progress.bytes_done // progress.bytes_total} %"
+
+
+def under_way(tasks: Iterable[JobRecord]) -> list[JobRecord]:
+    """The staging tasks that are not over, or have failed, in order."""
+    shown = [record for record in tasks if record.live or record.phase is Phase.FAILED]
+    return sorted(shown, key=lambda record: record.key)
+
+
+def _tasks(tasks: Iterable[JobRecord], most: int) -> list[str]:
+    found = under_way(tasks)
+    if not found:
+        return []
+    head = ["", "## Data under way", "", f"| {' | '.join(TASK_HEADERS)} |", "| --- | --- | --- | --- | --- | --- |"]
+    rows = [f"| {' | '.join(_cell(cell) for cell in task_row(record))} |" for record in found[:most]]
+    return [*head, *rows, *([f"\n… and {len(found) - most} more"] if len(found) > most else [])]
 
 
 def _moment(moment: datetime | None) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.attempt import own_prefix
+from reconciler.model.image_ref import parse_image, through_mirror
 from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import JsonObject
 from reconciler.model.pods import wants_rdma
@@ -40,6 +41,8 @@ class Rendering:
     """The image that has the `reconciler` command, for steps that bring data."""
     dataset_uris: tuple[str, ...]
     """Where each dataset of the spec is read from, in the spec's order."""
+    image: str | None = None
+    """The program's image with its digest; None: as the spec names it."""
 
     def __post_init__(self) -> None:
         if len(self.dataset_uris) != len(self.spec.datasets):
@@ -56,6 +59,12 @@ class Rendering:
     def profile(self) -> Profile:
         """How the region spells what jobs ask for."""
         return self.region.profile
+
+    @property
+    def main_image(self) -> str:
+        """The program's image as it is pulled there. What we pinned goes by its digest alone: not every runtime takes both."""
+        pinned = self.spec.image if self.image is None else str(parse_image(self.image)._replace(tag=None))
+        return through_mirror(pinned, self.region.registry_mirror)
 
     @property
     def spelling(self) -> Spelling:

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import Volume
+from reconciler.model.names import ANNOTATION_PACE, PACE_FILE, PACE_FOLDER, STAGING_TEAM
 from reconciler.model.pods import DEFAULT_SHM, main_resources
 from reconciler.model.quantity import whole
 from reconciler.rendering.rendering import Rendering, Unrenderable
 
+PACE = "pace"
 SHM_PATH = "/dev/shm"  # noqa: S108 - the kernel's own name for shared memory, not a temporary file
 FILES, SHM = "files", "shm"
 
@@ -119,6 +121,15 @@ def _files(rendering: Rendering) -> list[Mounted]:
     return [Mounted({"name": FILES, "configMap": {"name": rendering.attempt}}, mounts)]
 
 
+def _pace(rendering: Rendering) -> list[Mounted]:
+    """Of a staging task: how quick it may be, as the kubelet keeps it up to date from the pod's annotation."""
+    if rendering.team != STAGING_TEAM:
+        return []
+    field = {"fieldPath": f"metadata.annotations['{ANNOTATION_PACE}']"}
+    source = {"downwardAPI": {"items": [{"path": PACE_FILE, "fieldRef": field}]}}
+    return [_mounted(PACE, source, PACE_FOLDER, read_only=True)]
+
+
 def mounted(rendering: Rendering) -> list[Mounted]:
     """All volumes of the pod, with the main container's mounts. Raises Unrenderable."""
-    return [*_shm(rendering), *_folders(rendering), *_secrets(rendering), *_files(rendering)]
+    return [*_shm(rendering), *_folders(rendering), *_secrets(rendering), *_files(rendering), *_pace(rendering)]

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from reconciler.adapters.s3_store import ClientFactory, S3Store
+from reconciler.adapters.s3_answers import ClientFactory
+from reconciler.adapters.s3_store import S3Store
 
 Start = Callable[..., Any]
 App = Callable[[dict[str, Any], Start], Iterable[bytes]]

@@ -46,5 +46,17 @@ def test_times(said: tuple[Times, ...], want: tuple[float, int, float, float, bo
     assert found == want
 
 
+REPORTS: dict[str, tuple[tuple[Times, ...], float]] = {
+    "nothing said": ((Times(30, 5),), 10.0),
+    "said": ((Times(report_seconds=1.5),), 1.5),
+    "what is said first counts": ((Times(report_seconds=4.0), Times(report_seconds=9.0)), 4.0),
+}
+
+
+@pytest.mark.parametrize(("said", "want"), REPORTS.values(), ids=REPORTS.keys())
+def test_reports(said: tuple[Times, ...], want: float) -> None:
+    assert timed(Settings(), *said).report_seconds == want
+
+
 def test_what_is_not_about_times_stays() -> None:
     assert timed(Settings(look_seconds=7.0), Times(30, 5)).look_seconds == 7.0

@@ -26,6 +26,21 @@ SAID: dict[str, tuple[bytes, Sequence[str], tuple[float, float]]] = {
 }
 
 
+REPORTS: dict[str, tuple[bytes, str]] = {
+    "as the policy says": (REGION, "10.1"),
+    "as the region says": (REGION + b"loss: {unknown_seconds: 9}\n", "3.1"),
+}
+
+
+def declare(folder: Path, region: bytes) -> Path:
+    """A repository that declares `lab`, with its store beside it."""
+    bare = folder / "jobs.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", str(bare)], check=True)
+    settings = f"store: {{url: 'file://{folder / 'store'}'}}\n".encode()
+    commit_files(bare, "main", {"regions/lab.yaml": region, "policy.yaml": POLICY, "reconciler.yaml": settings})
+    return bare
+
+
 @contextmanager
 def agent(bare: Path, folder: Path, *options: str) -> Iterator[None]:
     """The agent of `lab`, for the time of a `with` block."""
@@ -40,10 +55,7 @@ def agent(bare: Path, folder: Path, *options: str) -> Iterator[None]:
 
 @pytest.mark.parametrize(("region", "options", "want"), SAID.values(), ids=SAID.keys())
 def test_its_lease_says_them(tmp_path: Path, region: bytes, options: Sequence[str], want: tuple[float, float]) -> None:
-    bare, store = tmp_path / "jobs.git", tmp_path / "store"
-    subprocess.run(["git", "init", "--quiet", "--bare", "--initial-branch=main", str(bare)], check=True)
-    settings = f"store: {{url: 'file://{store}'}}\n".encode()
-    commit_files(bare, "main", {"regions/lab.yaml": region, "policy.yaml": POLICY, "reconciler.yaml": settings})
+    bare, store = declare(tmp_path, region), tmp_path / "store"
     with agent(bare, tmp_path, *options):
         found = until(lambda: FileStore(store).get(lease_key("lab")) if store.is_dir() else None, 60.0)
     lease = Lease.model_validate_json(found.body)
@@ -54,3 +66,14 @@ def test_a_fence_that_is_too_short_is_refused(command: Command) -> None:
     ended = command("agent", "lab", "--folder", "x", "--self-fence", "5")
     assert ended.code == 2
     assert "--self-fence" in ended.err
+
+
+@pytest.mark.parametrize(("region", "said"), REPORTS.values(), ids=REPORTS.keys())
+def test_reports_so_seldom_that_a_late_one_would_make_it_unknown_are_refused(
+    command: Command, tmp_path: Path, region: bytes, said: str
+) -> None:
+    bare = declare(tmp_path, region)
+    ended = command("agent", "lab", "--repo", bare, "--folder", tmp_path / "lab", "--report", said)
+    assert ended.code == 2
+    assert f"with --report {said}" in ended.err
+    assert f"every {float(said) - 0.1:g} s" in ended.err

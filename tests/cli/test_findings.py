@@ -30,9 +30,9 @@ NAMES: dict[Engine, EngineNames] = {
 Object = dict[str, Any]
 
 
-def printed(engine: Engine) -> dict[str, Object]:
+def printed(engine: Engine, **changes: Any) -> dict[str, Object]:
     """The objects that bootstrap prints, by kind; of the last of each."""
-    asked = Bootstrap("eu", engine, NAMES[engine], REPO, StoreAddress(url="s3://b/p"), "r:1", ("red", "blue"))
+    asked = Bootstrap("eu", engine, NAMES[engine], REPO, StoreAddress(url="s3://b/p"), "r:1", ("red", "blue"), **changes)
     return {one["kind"]: one for text in bootstrap_files(asked).values() for one in yaml.safe_load_all(text) if one}
 
 
@@ -282,6 +282,33 @@ def test_deadmen(*, wanted_there: bool, is_there: bool) -> None:
     found = list(of_times(Store("s3://b"), seen(agent=agent), Region(name="eu", deadman=wanted_there), LossTimes(), "apply"))
     assert codes(found) == ([] if wanted_there is is_there else ["DeadmanDiffers"])
     assert all(one.fix == "apply" for one in found)
+
+
+REPORTS: dict[str, tuple[tuple[str, ...], int, list[str]]] = {
+    "the default, and what is usual": ((), 30, []),
+    "the default, and less": ((), 29, ["ReportsTooSeldom"]),
+    "as often as it must": (("--report", "3.3"), 10, []),
+    "more often": (("--report=1",), 30, []),
+    "too seldom": (("--report", "3.4"), 10, ["ReportsTooSeldom"]),
+    "too seldom, said in one word": (("--report=60",), 30, ["ReportsTooSeldom"]),
+    "seldom, and that is expected": (("--report", "60"), 180, []),
+    "what is said last counts": (("--report", "60", "--report", "5"), 30, []),
+    "of what cannot be read nothing is said": (("--report", "$(EVERY)"), 30, []),
+}
+
+
+@pytest.mark.parametrize(("words", "unknown", "expected"), REPORTS.values(), ids=REPORTS.keys())
+def test_reports(words: tuple[str, ...], unknown: int, expected: list[str]) -> None:
+    agent = copy.deepcopy(AGENT)
+    agent["spec"]["template"]["spec"]["containers"][0]["args"] += words
+    loss = LossTimes(unknown_seconds=unknown, grace_seconds=200)
+    assert codes(of_times(Store("s3://b"), seen(agent=agent), Region(name="eu"), loss, "apply")) == expected
+
+
+def test_the_agent_of_a_low_unknown_as_it_is_printed_reports_often_enough() -> None:
+    loss = LossTimes(unknown_seconds=5)
+    agent = printed("flux", loss=loss)["Deployment"]
+    assert codes(of_times(Store("s3://b"), seen(agent=agent), Region(name="eu"), loss, "apply")) == []
 
 
 def test_times_of_an_agent_that_is_not_there() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.commands import screen, status, why
+from reconciler.commands import links_table, screen, status, why
+from reconciler.hub.link_table import MEASURED_KEY, MeasuredLine, MeasuredTable
 from reconciler.model.record import JobRecord
 from tests.cli.world import NOW, Command, HubWorld, assert_golden, failed, job, running, succeeded
 from tests.githttp import run_git
@@ -84,11 +86,13 @@ def test_json_says_the_same_in_a_stable_form(command: Command, world: HubWorld) 
         "main",
         "status",
         "jobs",
+        "staging",
         "not_taken_in",
         "problems",
         "troubles",
         "standstill",
         "regions",
+        "links",
         "doubt",
     }
     by_job = {each["job"]: each for each in said["jobs"]}
@@ -295,6 +299,44 @@ def test_why_the_hub_stands_still_is_read_from_the_store(command: Command, world
     assert as_json["standstill"]["what"] == "the branch status was rewritten; push it back"
     world.hub.say("")
     assert "stands still" not in command.done("status", "--repo", world.url)
+
+
+def test_what_the_links_were_measured_to_do_is_read_from_the_store(command: Command, world: HubWorld) -> None:
+    world.commit({"reconciler.yaml": f"store: {{url: '{world.store_url}'}}\n"})
+    assert "links" not in command.done("status", "--repo", world.url)
+    at = NOW + timedelta(seconds=30)
+    lines = (
+        MeasuredLine(source="eu", target="us", bytes_per_second=1.25e8, samples=7, rtt_ms=80.25, at=at),
+        MeasuredLine(source="us", target="eu", problem="get s3://us/x: HTTP 403 AccessDenied"),
+    )
+    world.store.put(MEASURED_KEY, MeasuredTable(links=lines).model_dump_json().encode(), expect=None)
+    said = command.done("status", "--repo", world.url)
+    table = said[said.index("links as measured") :].splitlines()
+    assert table[2].split("  ")[:1] == ["eu → us"]
+    assert re.search(r"eu → us +1 Gbit/s +80\.2 ms +7 +.* ago +well$", table[2])
+    assert re.search(r"us → eu +– +– +– +– +get s3://us/x: HTTP 403 AccessDenied$", table[3])
+    assert "links as measured" not in command.done("status", "long", "--repo", world.url)
+    as_json = json.loads(command.done("status", "--json", "--repo", world.url))
+    assert as_json["links"][0] == {
+        "source": "eu",
+        "target": "us",
+        "bytes_per_second": 1.25e8,
+        "samples": 7,
+        "rtt_ms": 80.25,
+        "at": "2026-05-01T12:00:30Z",
+        "problem": "",
+    }
+
+
+def test_of_many_links_the_ones_to_look_at_are_shown() -> None:
+    lines = [MeasuredLine(source="eu", target=f"r{number}", bytes_per_second=1e6 * number, samples=1) for number in range(1, 41)]
+    lines += [MeasuredLine(source="eu", target="down", problem="refused")]
+    shown = [row[0] for row in links_table.rows_of(lines, NOW)]
+    assert len(shown) == links_table.MOST
+    assert {"eu → down", "eu → r1"} <= set(shown)
+    assert "eu → r40" not in shown
+    assert links_table.more(lines) == ["and 11 more, quicker ones: `status --json` has all"]
+    assert links_table.more(lines[:30]) == []
 
 
 def test_a_store_that_cannot_be_read_hides_nothing(command: Command, world: HubWorld) -> None:

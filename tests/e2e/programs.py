@@ -17,14 +17,12 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 class Program:
     """One `reconciler …` process, which may be killed and started again. Its output goes on in one log file."""
 
-    def __init__(
-        self, name: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], module: str = "reconciler.cli"
-    ) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.name = name
         self.log = folder / f"{name}.log"
         self.log.touch()
-        self._command = [sys.executable, "-m", module, *arguments]
+        self._command = [sys.executable, "-m", "reconciler.cli", *arguments]
         paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         self._environment = {"PATH": paths, "HOME": str(folder), "LANG": "C.UTF-8", "PYTHONPATH": str(CHECKOUT), **environment}
         self._running: subprocess.Popen[bytes] | None = None

@@ -3,7 +3,7 @@
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,23 +19,32 @@ ACCESS, SECRET, LOCATION = "e2e-access", "e2e-secret", "us-east-1"
 class S3Server:
     """Its `folder` has the buckets as subfolders. `start` brings it up, `stop` ends it; it may be started again on what it has kept."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, address: str = "127.0.0.1", within: Sequence[str] = ()) -> None:
+        """`within`: what its command begins with, to run in a network namespace of its own, where it has this address."""
         self.folder = folder / "buckets"
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         (self.port,) = free_ports(1)
-        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.endpoint = f"http://{address}:{self.port}"
+        self._address, self._within = address, within
         self._home = folder
         self._running: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Serve; returns as soon as it listens."""
-        command = [str(built("s3") / "versitygw"), "--port", f"127.0.0.1:{self.port}", "--region", LOCATION, "--quiet", "posix"]
+        program = [*self._within, str(built("s3") / "versitygw"), "--port", f"{self._address}:{self.port}", "--region", LOCATION]
+        command = [*program, "--keep-alive", "--quiet", "posix"] if self._within else [*program, "--quiet", "posix"]
         environment = {"PATH": os.defpath, "HOME": str(self._home), "ROOT_ACCESS_KEY": ACCESS, "ROOT_SECRET_KEY": SECRET}
         with (self._home / "log").open("ab") as log:
             self._running = subprocess.Popen(
                 [*command, str(self.folder)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
             )
         until(self._listens, 30.0, 0.1)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        assert self._running is not None
+        return self._running.pid
 
     def stop(self) -> None:
         """End it; nothing where it does not run."""
@@ -48,6 +57,11 @@ class S3Server:
         assert self._running is not None
         if self._running.poll() is not None:
             raise RuntimeError(f"versitygw ended with {self._running.returncode}")
+        if self._within:  # it cannot be reached from here
+            return (
+                f":{self.port} "
+                in subprocess.run([*self._within, "ss", "-Hltn"], check=True, capture_output=True, text=True).stdout
+            )
         with socket.socket() as door:
             return door.connect_ex(("127.0.0.1", self.port)) == 0
 

@@ -14,6 +14,7 @@ from tests.planning.scenarios import Scenario
 
 WORLD = """
 about: 500 GB lie in eu, whose cards are taken for 40 minutes more; us is free, 67 minutes away.
+policy: {thresholds: {link_share: 1, declared_margin: 0}}
 links: [{source: eu, target: us, gbit_per_second: 1, usd_per_gb: 0.02}]
 datasets:
   corpus-a: {size_gb: 500, replicas: [eu]}

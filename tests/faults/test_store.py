@@ -10,9 +10,8 @@ from threading import Barrier
 import pytest
 
 from reconciler.adapters.file_store import FileStore
-from reconciler.agent.stage.dataset import Fetched, fetch
 from reconciler.app import hub_loop
-from reconciler.commands import stage
+from reconciler.commands import stage_bulk
 from reconciler.hub.loop import HubLoop
 from reconciler.hub.results import Ended
 from reconciler.ports import Refused
@@ -99,7 +98,6 @@ def test_what_is_brought_is_the_dataset_and_not_its_namesake(tmp_path: Path) -> 
         store.put(f"ds/imagenet/part-{number // 100}/{number:05}", b"0123456789", expect=None)
     for number in range(7):
         store.put(f"ds/imagenet-21k/{number}", b"0" * 1000, expect=None)
-    assert fetch(store, "ds/imagenet", tmp_path / "one") == Fetched(1203, 12_030, 1203, 12_030)
-    stage.dataset(f"file://{tmp_path}/ds/imagenet", f"file://{tmp_path}/two")
+    stage_bulk.dataset(f"file://{tmp_path}/ds/imagenet", f"file://{tmp_path}/two", stage_bulk.How())
     files = [file for file in (tmp_path / "two").rglob("*") if file.is_file()]
     assert (len(files), sum(file.stat().st_size for file in files)) == (1203, 12_030)

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from reconciler.adapters.documents.reader import read_job
-from reconciler.hub.decide import new_attempt
 from reconciler.hub.drafts import rendering_of
+from reconciler.hub.placing import new_attempt
 from reconciler.model.identity import run_hash
 from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy

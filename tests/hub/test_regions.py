@@ -11,7 +11,7 @@ import pytest
 from reconciler.adapters.file_store import FileStore
 from reconciler.hub.regions import Reports, seen_of
 from reconciler.model.grants import report_key
-from reconciler.model.report import Health
+from reconciler.model.report import Health, LinkProbe
 from reconciler.ports import Refused, Transient
 from tests.builders import NOW, make_nodes, make_report
 from tests.hub.doors import FaultyStore, ManualClock
@@ -231,6 +231,8 @@ MATTERS: dict[str, tuple[dict[str, Any], bool]] = {
     "the lease's epoch": ({"lease_epoch": 2}, True),
     "what cannot be applied": ({"sync_errors": {"manifests/x.yaml": "bad"}}, True),
     "another start of the agent": ({"incarnation": "two"}, True),
+    "a link that was measured": ({"probes": (LinkProbe(source="eu", target="us", bytes_per_second=1e8),)}, True),
+    "a link that could not be measured": ({"probes": (LinkProbe(source="eu", target="us", problem="no"),)}, False),
 }
 
 
@@ -242,6 +244,16 @@ def test_only_what_a_decision_could_depend_on_wakes_the_hub(world: World, fields
     world.tell("eu", **{"sequence": 2, **fields})
     world.look("eu")
     assert (world.reports.matter() != before) is matters
+
+
+def test_a_links_rate_matters_when_it_has_changed_by_much_however_slowly(world: World) -> None:
+    woken = []
+    for sequence, rate in enumerate((100, 110, 120, 124, 130, 120, 110, 100, 90, 30), start=1):
+        before = world.reports.matter()
+        world.tell("eu", sequence=sequence, probes=(LinkProbe(source="eu", target="us", bytes_per_second=float(rate)),))
+        world.look("eu")
+        woken += [rate] if world.reports.matter() != before else []
+    assert woken == [100, 130, 90, 30]
 
 
 def test_what_is_kept_of_a_report_is_what_it_said() -> None:

@@ -1,14 +1,17 @@
 """For every reason that a pass can give, a world that calls for it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from reconciler.model.fleet import Team
 from reconciler.model.reasons import Why
 from reconciler.planning.decisions import Decision, Impossible, Place, Wait
+from reconciler.planning.image_facts import ImageFacts
 from reconciler.planning.snapshot import Snapshot
 from tests.builders import (
+    IMAGE,
     TEAM,
     make_dataset,
     make_holding,
@@ -133,6 +136,23 @@ DECISIONS: dict[Why, tuple[Snapshot, type[Decision], str, Numbers]] = {
         "us",
         {"dataset": "corpus-a", "tag": "gdpr", "region": "us"},
     ),
+    Why.OUTPUT_NOT_COMPLIANT: (
+        world(
+            make_region("eu", a100=8, compliance=["gdpr"]),
+            make_region("us", object_store={"url": "s3://store-us/reconciler"}),
+            compliance=["gdpr"],
+            checkpoint_path="s3://store-us/checkpoints/llm-a/",
+        ),
+        Impossible,
+        "eu",
+        {
+            "what": "checkpoint_path",
+            "uri": "s3://store-us/checkpoints/llm-a/",
+            "store": "us",
+            "tag": "gdpr",
+            "whose": "job",
+        },
+    ),
     Why.OVERLAY_NOT_ALLOWED: (
         world(pod_overlay={"dnsConfig": {"searches": ["x"]}}),
         Impossible,
@@ -148,9 +168,22 @@ DECISIONS: dict[Why, tuple[Snapshot, type[Decision], str, Numbers]] = {
         "eu",
         {"message": "its pod_overlay and the profile of eu make no pod: `lots` is no quantity"},
     ),
+    Why.IMAGE_MISSING: (
+        replace(world(US), images={IMAGE: ImageFacts(missing="it has none")}),
+        Impossible,
+        GLOBAL,
+        {"image": IMAGE, "words": "it has none"},
+    ),
+    Why.IMAGE_FORBIDDEN: (
+        replace(world(US), images={IMAGE: ImageFacts(forbidden="not for you")}),
+        Impossible,
+        "us",
+        {"image": IMAGE, "words": "not for you"},
+    ),
     Why.VETOED: (world(US, veto=["us"]), Impossible, "us", {"region": "us"}),
     Why.PINNED_ELSEWHERE: (world(make_region("eu"), US, pin="eu"), Wait, "us", {"pin": "eu"}),
     # Not now.
+    Why.IMAGE_UNASKED: (replace(world(US), images={}, asks_images=True), Wait, GLOBAL, {"image": IMAGE}),
     Why.CORDONED: (world(make_region("eu", a100=8, cordoned=True)), Wait, "eu", {"region": "eu"}),
     Why.DRAINING: (
         world(make_region("eu", a100=8, drain_by="2026-05-01T13:00:00Z")),

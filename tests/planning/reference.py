@@ -9,15 +9,14 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from reconciler.model.fleet import declared_bytes
 from reconciler.model.gpu import satisfies
-from reconciler.model.job_parts import DatasetUse
 from reconciler.model.names import JobKey
 from reconciler.model.pods import node_needs, wants_rdma
 from reconciler.model.quantity import whole
 from reconciler.planning.scoring import STRATEGIES
 from reconciler.planning.shapes import Kind
 from reconciler.planning.snapshot import Holding, JobView, RegionView, Snapshot
+from tests.planning.reference_links import Begun, begin, copying, queue_up
 from tests.planning.reference_rooms import Node, free_nodes, room, take, whole_nodes
 
 Verdict = tuple[JobKey, str, str | None]
@@ -27,6 +26,7 @@ Verdict = tuple[JobKey, str, str | None]
 def reference(snapshot: Snapshot, now: datetime) -> list[Verdict]:
     """What becomes of each pending job, in the order in which they are decided."""
     given: dict[str, list[Holding]] = {name: list(view.holdings) for name, view in snapshot.regions.items()}
+    begun: Begun = {}
     free = {name: free_nodes(view, given[name], set()) for name, view in snapshot.regions.items()}
     used, waiting, verdicts = dict(snapshot.used_gpus), list(snapshot.pending), []
     while waiting:
@@ -34,7 +34,7 @@ def reference(snapshot: Snapshot, now: datetime) -> list[Verdict]:
         shares = {job.key.team: used.get(job.key.team, 0) / weight.get(job.key.team, 1.0) for job in waiting}
         job = min(waiting, key=lambda job: (-job.spec.priority_value, shares[job.key.team], job.submitted_at, job.key))
         waiting.remove(job)
-        kind, where = decide(job, snapshot, free, given, now)
+        kind, where = decide(job, snapshot, free, given, begun, now)
         verdicts.append((job.key, kind, where))
         if kind == "Place":
             used[job.key.team] = used.get(job.key.team, 0) + job.spec.nodes * job.spec.gpu.count
@@ -42,14 +42,21 @@ def reference(snapshot: Snapshot, now: datetime) -> list[Verdict]:
 
 
 def decide(
-    job: JobView, snapshot: Snapshot, free: dict[str, list[Node]], given: dict[str, list[Holding]], now: datetime
+    job: JobView,
+    snapshot: Snapshot,
+    free: dict[str, list[Node]],
+    given: dict[str, list[Holding]],
+    begun: Begun,
+    now: datetime,
 ) -> tuple[str, str | None]:
-    """Place and where, Wait or Impossible; what is placed is taken out of `free` and noted in `given`."""
+    """Place and where, Wait or Impossible; what is placed is taken out of `free` and noted in `given` and `begun`."""
     could = {name: answer for name in sorted(snapshot.regions) if (answer := could_run(job, name, snapshot)) != "never"}
     if not could:
         return "Impossible", None
     choices = [choice for answer in could.values() if isinstance(answer, list) for choice in answer]
     rate(job, choices, snapshot)
+    for choice in choices:
+        queue_up(choice, begun)
     closed = {name for name in could if unreachable(snapshot.regions[name], snapshot)}
     open_now, busy = [], [name for name, answer in could.items() if isinstance(answer, list)]
     for choice in choices:
@@ -74,6 +81,7 @@ def decide(
         model = models.pop() if len(models) == 1 and choice["needs"].gpus else None
         given[choice["region"]].append(Holding(f"{job.key} of this pass", job.spec.nodes, choice["needs"], model, end))
         take(free[choice["region"]], choice["needs"], job.spec.nodes, choice["kinds"])
+        begin(choice, begun)
         return "Place", choice["region"]
     return "Wait", None
 
@@ -93,8 +101,10 @@ def could_run(job: JobView, name: str, snapshot: Snapshot) -> Any:
         or not set(spec.tolerations) <= profile.tolerations.keys()
     ):
         return "never"
+    if writes_where_it_may_not(job, name, tags, snapshot):
+        return "never"
     move = copying(job, name, snapshot)
-    if move is None:
+    if move == "never":
         return "never"
     nodes = whole_nodes(view)
     if not nodes:
@@ -113,56 +123,30 @@ def could_run(job: JobView, name: str, snapshot: Snapshot) -> Any:
     fitting = [(preference, group) for preference, group in groups if room(nodes, needs, group) >= spec.nodes]
     if not fitting:
         return "never"
-    if view.facts is not None and job.key.team not in view.facts.namespaces:
+    if (view.facts is not None and job.key.team not in view.facts.namespaces) or move == "later":
         return "later"
     return [{"region": name, "needs": needs, "preference": p, "kinds": group, **move} for p, group in fitting]
+
+
+def writes_where_it_may_not(job: JobView, name: str, tags: set[str], snapshot: Snapshot) -> bool:
+    """Whether its checkpoints would lie in the store of another region, which lacks a tag that holds for the job."""
+    bucket = (job.spec.checkpoint_path or "").split("/checkpoints/")[0]
+    read = [snapshot.datasets[str(use.name)].residency for use in job.spec.datasets if use.name in snapshot.datasets]
+    wanted = tags.union(*read)
+    stores = {
+        other: view.region.object_store.url.split("/reconciler")[0]
+        for other, view in snapshot.regions.items()
+        if view.region.object_store is not None
+    }
+    return any(
+        url == bucket and other != name and not wanted <= set(snapshot.regions[other].region.compliance)
+        for other, url in stores.items()
+    )
 
 
 def _good_card(spec: Any, kind: Kind) -> bool:
     enough = spec.gpu.memory is None or (kind.vram_bytes or 0) >= 0.95 * whole(spec.gpu.memory)
     return enough and (spec.gpu.driver is None or (kind.driver is not None and kind.driver in SpecifierSet(spec.gpu.driver)))
-
-
-def copying(job: JobView, name: str, snapshot: Snapshot) -> dict[str, Any] | None:
-    """Bytes to bring to the region, for how long and what price (None: unknown); None where they cannot come."""
-    ways = [bringing(use, name, snapshot) for use in job.spec.datasets]
-    if None in ways:
-        return None
-    away = [way for way in ways if way and way["away"]]
-    unknown = {word: any(way[word] is None for way in away) for word in ("usd", "rtt", "gbit")}
-    return {
-        "total": sum(way["size"] for way in ways if way),
-        "bytes": sum(way["size"] for way in away),
-        "seconds": sum(way["seconds"] for way in away),
-        "usd": None if unknown["usd"] else sum((way["usd"] for way in away), 0.0),
-        "rtt": None if unknown["rtt"] else max((way["rtt"] for way in away), default=0.0),
-        "gbit": None if unknown["gbit"] else min((way["gbit"] for way in away), default=None),
-    }
-
-
-def bringing(use: DatasetUse, name: str, snapshot: Snapshot) -> dict[str, Any] | None:
-    """The quickest way to bring one dataset to the region; None where there is none."""
-    dataset, size = snapshot.datasets.get(str(use.name)), declared_bytes(use.size, use.size_gb)
-    if dataset is None:
-        return {"size": size or 0, "away": False}
-    size = dataset.size_bytes if size is None else size
-    if not set(dataset.residency) <= set(snapshot.regions[name].region.compliance):
-        return None
-    if name in [replica.region for replica in dataset.replicas] or size == 0:
-        return {"size": size or 0, "away": False}
-    if size is None:
-        return None
-    ways = []
-    for replica in dataset.replicas:
-        link = snapshot.links.get((replica.region, name))
-        if link is not None and link.gbit_per_second:
-            usd = None if link.usd_per_gb is None else size / 1e9 * link.usd_per_gb
-            seconds = size * 8 / (link.gbit_per_second * 1e9)
-            ways.append({"seconds": seconds, "usd": usd, "rtt": link.rtt_ms, "gbit": link.gbit_per_second})
-    if not ways and size < whole(snapshot.policy.thresholds.small_data):
-        ways = [{"seconds": 0.0, "usd": None, "rtt": None, "gbit": None}]
-    best = min(ways, key=lambda way: (way["seconds"], way["usd"] is None, way["usd"]), default=None)
-    return None if best is None else {"size": size, "away": True, **best}
 
 
 def rate(job: JobView, choices: list[dict[str, Any]], snapshot: Snapshot) -> None:
@@ -190,7 +174,7 @@ def rate(job: JobView, choices: list[dict[str, Any]], snapshot: Snapshot) -> Non
         terms = [
             ((1.0 if small else 1.0 - one["bytes"] / one["total"]), weights.data_affinity),
             (cost, weights.cost),
-            (1.0 if not one["bytes"] else 0.0 if one["gbit"] is None else one["gbit"] / fastest, weights.bandwidth),
+            (1.0 if not one["bytes"] else one["gbit"] / fastest if one["gbit"] else 0.0, weights.bandwidth),
             (0.0 if one["rtt"] is None else 1.0 / (1.0 + one["rtt"] / 100.0), weights.latency),
             (1.0 / (1.0 + one["seconds"] / 3600.0), weights.start_time),
             (float(has_rdma), weights.rdma if spec.network is None and wants_rdma(spec) else 0.0),
@@ -221,7 +205,7 @@ def wait_instead(
     now: datetime,
 ) -> bool:
     """Whether waiting for a busy region that needs less copying is better than copying to this one."""
-    free_at = None
+    free_at, where, waiting_usd = None, "", 0.0
     for name in {queue["region"] for queue in queues if queue["seconds"] < choice["seconds"]}:
         kinds = [kind for queue in queues if queue["region"] == name for kind in queue["kinds"]]
         queue = next(queue for queue in queues if queue["region"] == name)
@@ -232,7 +216,8 @@ def wait_instead(
             }
             if room(free_nodes(snapshot.regions[name], given[name], gone), queue["needs"], kinds) >= job.spec.nodes:
                 starts = max(end, now + timedelta(seconds=queue["seconds"]))
-                free_at = starts if free_at is None else min(free_at, starts)
+                if free_at is None or (starts, name) < (free_at, where):
+                    free_at, where, waiting_usd = starts, name, queue["usd"] or 0.0
                 break
     copied_at = now + timedelta(seconds=choice["seconds"])
     if free_at is None:
@@ -244,4 +229,4 @@ def wait_instead(
     if late is not None and free_at + run > late:
         return False
     worth = (free_at - copied_at).total_seconds() / 3600 * snapshot.policy.thresholds.copy_urgency_usd_per_hour
-    return choice["usd"] is None or worth * job.spec.priority_value / 50 < choice["usd"]
+    return choice["usd"] is None or worth * job.spec.priority_value / 50 < choice["usd"] - waiting_usd

@@ -1,6 +1,6 @@
 """Equal jobs are looked at once; jobs that differ in anything that a decision reads are not taken for equal."""
 
-from dataclasses import replace
+from collections.abc import Hashable
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +8,8 @@ import pytest
 
 from reconciler.model.fleet import Team
 from reconciler.model.policy import Policy
+from reconciler.planning.capacity import whole_nodes
+from reconciler.planning.classes import Classifier, JobClass
 from reconciler.planning.decisions import Decision, Place
 from reconciler.planning.plan import plan
 from reconciler.planning.snapshot import JobView, Snapshot
@@ -15,6 +17,7 @@ from tests.builders import (
     CARDS,
     GIB,
     NOW,
+    WHOLE_LINKS,
     make_dataset,
     make_holding,
     make_job,
@@ -34,6 +37,7 @@ WEIGHTS = {"idle_gpus": 0, "data_affinity": 0.5, "cost": 1.0, "start_time": 0.5,
 def world(*jobs: JobView) -> Snapshot:
     """Room for everybody; two regions that differ in all that a job can ask for, and a third that is full."""
     busy = [make_workload("old-a1", make_pod(node="n0"))]
+    images = {"reg.example.com/team/large:1": {"eu": 3000.0, "us": 0.0, "ap": 0.0}}
     return make_snapshot(
         make_region("ap", make_node(used=8), shows=busy, holdings=[make_holding(ends_in=timedelta(minutes=40))]),
         make_region(
@@ -56,7 +60,8 @@ def world(*jobs: JobView) -> Snapshot:
         links=[make_link("ap", "eu", 1, 1.0), make_link("ap", "us", 10, 0.05)],
         datasets=[make_dataset("corpus-a", "ap", size_gb=200), make_dataset("corpus-b", "us", size_gb=200)],
         teams=[Team(name="team-b", regions=("us",))],
-        policy=Policy.model_validate({"weights": WEIGHTS}),
+        policy=Policy.model_validate({"weights": WEIGHTS, "thresholds": WHOLE_LINKS}),
+        image_seconds=images,
     )
 
 
@@ -88,6 +93,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "queue": {"queue": "research"},
     "strategy": {"strategy": "soonest"},
     "priority": {"priority": "critical"},
+    "an image that is long to fetch": {"image": "reg.example.com/team/large:1"},
     "deadline": {"deadline": "2026-05-01T12:30:00Z"},
     "overlay": {"pod_overlay": {"containers": [{"resources": {"requests": {"cpu": "3"}}}]}},
 }
@@ -98,17 +104,25 @@ def job(name: str, minutes_ago: int, **changes: Any) -> JobView:
     return make_job(name, minutes_ago=minutes_ago, **fields)
 
 
+def class_of(snapshot: Snapshot, *jobs: JobView) -> JobClass:
+    """What holds for the last of the jobs, the others having been looked at before."""
+    classifier = Classifier(snapshot, {name: whole_nodes(view) for name, view in snapshot.regions.items()}, NOW)
+    classes: dict[Hashable, JobClass] = {}
+    for one in jobs:
+        classes.setdefault(classifier.key(one), classifier.classify(one))
+    return classes[classifier.key(jobs[-1])]
+
+
 def of(name: str, decisions: tuple[Decision, ...]) -> Decision:
     return next(decision for decision in decisions if decision.key.job_id == name)
 
 
 @pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS.keys())
-def test_a_decision_is_the_same_beside_a_job_that_differs_in_one_thing(changes: dict[str, Any]) -> None:
+def test_a_class_is_the_same_beside_a_job_that_differs_in_one_thing(changes: dict[str, Any]) -> None:
     first, second = job("a", 9), job("b", 5, **changes)
-    alone = of("b", plan(world(second), NOW))
-    assert of("b", plan(world(first, second), NOW)) == alone
-    assert of("b", plan(world(replace(first, submitted_at=NOW), second), NOW)) == alone
-    assert of("a", plan(world(second, replace(first, submitted_at=NOW)), NOW)) == of("a", plan(world(first), NOW))
+    snapshot = world(first, second)
+    assert class_of(snapshot, first, second) == class_of(snapshot, second)
+    assert class_of(snapshot, second, first) == class_of(snapshot, first)
 
 
 def test_the_world_tells_most_of_them_apart() -> None:

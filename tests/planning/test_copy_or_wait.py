@@ -10,6 +10,7 @@ from reconciler.planning.decisions import Decision, Place, Wait
 from reconciler.planning.plan import plan
 from tests.builders import (
     NOW,
+    WHOLE_LINKS,
     make_dataset,
     make_holding,
     make_job,
@@ -39,7 +40,7 @@ def decide(
             jobs=[make_job(dataset={"name": "corpus-a"}, **job)],
             links=[make_link("eu", "us", gbit, usd), make_link("eu", "sa", 10, 0.0)],
             datasets=[make_dataset(size_gb=size_gb)],
-            policy=Policy.model_validate({"thresholds": {"copy_urgency_usd_per_hour": HOUR_WORTH}}),
+            policy=Policy.model_validate({"thresholds": {"copy_urgency_usd_per_hour": HOUR_WORTH, **WHOLE_LINKS}}),
         ),
         NOW,
     )

@@ -84,6 +84,12 @@ def test_the_same_snapshot_gives_the_same_decisions_in_whatever_order_it_was_gat
         policy=snapshot.policy,
         pending=tuple(rng.sample(snapshot.pending, len(snapshot.pending))),
         used_gpus=reordered(snapshot.used_gpus, rng),
+        measured=reordered(snapshot.measured, rng),
+        held=reordered(snapshot.held, rng),
+        queued=reordered(snapshot.queued, rng),
+        full=reordered(snapshot.full, rng),
+        copies=reordered(snapshot.copies, rng),
+        arriving=reordered(snapshot.arriving, rng),
     )
     decisions = plan(snapshot, NOW)
     assert plan(snapshot, NOW) == decisions

@@ -19,6 +19,8 @@ from tests.builders import (
 from tests.planning.decision_reasons import DECISIONS, GLOBAL, world
 from tests.planning.life_reasons import LIVES
 from tests.planning.test_draining import DRAINS
+from tests.planning.test_links import CONDITIONS
+from tests.planning.test_staging import CAUSES
 
 
 @pytest.mark.parametrize("why", DECISIONS, ids=lambda why: why.name)
@@ -51,7 +53,7 @@ def named_in_planning() -> set[str]:
 
 
 def test_no_code_of_planning_is_left_out() -> None:
-    assert named_in_planning() == {why.name for why in (*DECISIONS, *LIVES, *DRAINS)}
+    assert named_in_planning() == {why.name for why in (*DECISIONS, *LIVES, *DRAINS, *CONDITIONS, *CAUSES)}
 
 
 def test_units_of_what_is_too_small() -> None:

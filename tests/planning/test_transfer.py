@@ -1,5 +1,6 @@
 """What must be brought to a region before a job can start there, against sums done by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,11 +8,14 @@ import pytest
 from reconciler.model.fleet import Dataset, Link
 from reconciler.model.region import Region
 from reconciler.planning.filters import Refusal
+from reconciler.planning.haste import Haste
 from reconciler.planning.kept import addresses
 from reconciler.planning.transfer import Move, moving
-from tests.builders import make_dataset, make_link, make_snapshot, make_spec
+from tests.builders import make_dataset, make_job, make_link, make_region, make_snapshot
 
 US = Region(name="us")
+HASTE = Haste(60.0)
+"""A minute sooner is worth a dollar."""
 CORPUS = make_dataset("corpus-a", "eu", size_gb=500)
 OTHER = make_dataset("corpus-b", "sa", size_gb=100)
 READS: dict[str, Any] = {"name": "corpus-a"}
@@ -21,7 +25,7 @@ BOTH: list[dict[str, Any]] = [{"name": "corpus-a"}, {"name": "corpus-b"}]
 def move_to_us(dataset: Any, datasets: tuple[Dataset, ...], links: tuple[Link, ...] = (), region: Region = US) -> Move | Refusal:
     snapshot = make_snapshot(datasets=datasets, links=links)
     fields = {} if dataset is None else {"dataset": dataset}
-    return moving(make_spec(**fields), region, snapshot, addresses(snapshot.datasets))
+    return moving(make_job(**fields), region, snapshot, addresses(snapshot.datasets), HASTE)
 
 
 def moved(total: int, bytes_: int, seconds: float, usd: float | None, rtt: float | None, gbit: float | None, *uris: str) -> Move:
@@ -50,11 +54,23 @@ MOVES: dict[str, tuple[Any, tuple[Dataset, ...], tuple[Link, ...], Move]] = {
         (make_link("eu", "us", 2, None),),
         moved(500 * 10**9, 500 * 10**9, 2000.0, None, None, 2.0, EU),
     ),
-    "the quicker of two copies, dearer as it may be": (
+    "the quicker of two copies, where 50 minutes are worth its price": (
         READS,
         (make_dataset("corpus-a", "eu", "sa"),),
-        (make_link("eu", "us", 1, 0.0, rtt_ms=1), make_link("sa", "us", 4, 0.5, rtt_ms=9)),
-        moved(500 * 10**9, 500 * 10**9, 1000.0, 250.0, 9.0, 4.0, "s3://data-sa/corpus-a/"),
+        (make_link("eu", "us", 1, 0.0, rtt_ms=1), make_link("sa", "us", 4, 0.0625, rtt_ms=9)),
+        moved(500 * 10**9, 500 * 10**9, 1000.0, 31.25, 9.0, 4.0, "s3://data-sa/corpus-a/"),
+    ),
+    "the slower one, where they are not": (
+        READS,
+        (make_dataset("corpus-a", "eu", "sa"),),
+        (make_link("eu", "us", 1, 0.0, rtt_ms=1), make_link("sa", "us", 4, 0.125, rtt_ms=9)),
+        moved(500 * 10**9, 500 * 10**9, 4000.0, 0.0, 1.0, 1.0, EU),
+    ),
+    "the slower one, where nobody knows the price of the quicker": (
+        READS,
+        (make_dataset("corpus-a", "eu", "sa"),),
+        (make_link("eu", "us", 1, 0.05, rtt_ms=1), make_link("sa", "us", 4, None, rtt_ms=9)),
+        moved(500 * 10**9, 500 * 10**9, 4000.0, 25.0, 1.0, 1.0, EU),
     ),
     "of equal ones the cheaper, and an unknown price last": (
         READS,
@@ -68,11 +84,17 @@ MOVES: dict[str, tuple[Any, tuple[Dataset, ...], tuple[Link, ...], Move]] = {
         (make_link("eu", "us", 0, 0.0), make_link("sa", "us", 4, 0.5, rtt_ms=9)),
         moved(500 * 10**9, 500 * 10**9, 1000.0, 250.0, 9.0, 4.0, "s3://data-sa/corpus-a/"),
     ),
-    "two datasets come one after the other": (
+    "two datasets come over two links at once": (
         BOTH,
         (CORPUS, OTHER),
         (make_link("eu", "us", 1, 0.02, rtt_ms=80), make_link("sa", "us", 10, 0.1, rtt_ms=120)),
-        moved(600 * 10**9, 600 * 10**9, 4080.0, 20.0, 120.0, 1.0, EU, SA),
+        moved(600 * 10**9, 600 * 10**9, 4000.0, 20.0, 120.0, 1.0, EU, SA),
+    ),
+    "two datasets come over one link one after the other": (
+        BOTH,
+        (CORPUS, make_dataset("corpus-b", "eu", size_gb=100)),
+        (make_link("eu", "us", 1, 0.02, rtt_ms=80),),
+        moved(600 * 10**9, 600 * 10**9, 4800.0, 12.0, 80.0, 1.0, EU, "s3://data-eu/corpus-b/"),
     ),
     "of two one is there": (
         BOTH,
@@ -84,7 +106,7 @@ MOVES: dict[str, tuple[Any, tuple[Dataset, ...], tuple[Link, ...], Move]] = {
         BOTH,
         (CORPUS, OTHER),
         (make_link("eu", "us", 1, 0.02, rtt_ms=80), make_link("sa", "us", 10, None, rtt_ms=120)),
-        moved(600 * 10**9, 600 * 10**9, 4080.0, None, 120.0, 1.0, EU, SA),
+        moved(600 * 10**9, 600 * 10**9, 4000.0, None, 120.0, 1.0, EU, SA),
     ),
     "small data without a way is read from afar": (
         READS,
@@ -135,8 +157,10 @@ MOVES: dict[str, tuple[Any, tuple[Dataset, ...], tuple[Link, ...], Move]] = {
 @pytest.mark.parametrize("case", MOVES.values(), ids=MOVES.keys())
 def test_a_move(case: tuple[Any, tuple[Dataset, ...], tuple[Link, ...], Move]) -> None:
     dataset, datasets, links, move = case
-    assert move_to_us(dataset, datasets, links) == move
-    assert move_to_us(dataset, datasets[::-1], links[::-1]) == move
+    found = move_to_us(dataset, datasets, links)
+    assert isinstance(found, Move)
+    assert replace(found, sources=()) == move
+    assert move_to_us(dataset, datasets[::-1], links[::-1]) == found
 
 
 NO_WAYS: dict[str, tuple[tuple[Dataset, ...], tuple[Link, ...], str]] = {
@@ -185,7 +209,8 @@ def test_no_way(case: tuple[tuple[Dataset, ...], tuple[Link, ...], str]) -> None
 def test_data_may_go_where_its_tags_hold() -> None:
     dataset = make_dataset("corpus-a", "eu", residency=["gdpr", "eea"])
     region = Region(name="us", compliance=("eea", "iso", "gdpr"))
-    assert isinstance(move_to_us(READS, (dataset,), (make_link("eu", "us"),), region), Move)
+    snapshot = make_snapshot(make_region("eu", compliance=["eea", "gdpr"]), datasets=[dataset], links=[make_link("eu", "us")])
+    assert isinstance(moving(make_job(dataset=READS), region, snapshot, addresses(snapshot.datasets)), Move)
 
 
 def test_of_two_datasets_that_share_an_address_the_first_by_name_is_meant() -> None:

@@ -16,11 +16,13 @@ from reconciler.model.fleet import Dataset, Link, Team
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Why, because
 from reconciler.model.report import NodeReport, WorkloadReport
-from reconciler.planning.snapshot import Holding, JobView, RegionView, Snapshot
+from reconciler.planning.measured import Measured
+from reconciler.planning.snapshot import Arriving, Holding, JobView, RegionView, Snapshot
 from tests.builders import (
     CARDS,
     GIB,
     TEAMS,
+    WHOLE_LINKS,
     make_dataset,
     make_holding,
     make_job,
@@ -77,9 +79,30 @@ def snapshot_of(number: int, *, with_data: bool = True) -> Snapshot:
         links=_links(rng),
         datasets=[_dataset(rng, name) for name in DATASETS],
         teams=[_team(rng, name) for name in TEAMS if rng.random() < 0.7],
-        policy=Policy.model_validate({"weights": weights}),
+        policy=Policy.model_validate({"weights": weights, "thresholds": rng.choice((WHOLE_LINKS, {}))}),
         used={name: rng.randrange(20) for name in TEAMS if rng.random() < 0.5},
+        **(_network(rng) if with_data else {}),
     )
+
+
+def _network(rng: _Dice) -> dict[str, Any]:
+    """What was measured of links, what is held and queued on them, and which copies were staged or are on their way."""
+    pairs = [(one, other) for one in REGIONS for other in REGIONS if one != other]
+    rates, ages, rtts = rng.usual((1e8, 2e9), (0.0, 1e8, 1.25e8, 2e9)), (0.0, 3600.0, 90_000.0), (None, 5.0)
+    return {
+        "measured": {
+            pair: Measured(rng.choice(rates), rng.choice(ages), 3, rng.choice(rtts)) for pair in pairs if rng.random() < 0.3
+        },
+        "held": {pair: rng.usual(10_000_000, 100_000_000, 10**10) for pair in pairs if rng.random() < 0.3},
+        "queued": {pair: rng.choice((0, 10**11)) for pair in pairs if rng.random() < 0.3},
+        "full": {pair: because(Why.CORDONED, region=pair[0]) for pair in pairs if rng.rarely(value=True, otherwise=False)},
+        "copies": {f"{name}@": {rng.choice(REGIONS): f"s3://staged/{name}/"} for name in DATASETS if rng.random() < 0.2},
+        "arriving": {
+            f"{name}@": {rng.choice(REGIONS): Arriving("eu", f"s3://data-eu/{name}/", 10**11, rng.choice((0.0, 1000.0, 5000.0)))}
+            for name in DATASETS
+            if rng.random() < 0.2
+        },
+    }
 
 
 def _node(rng: _Dice, name: str) -> NodeReport:
@@ -132,6 +155,7 @@ def _region(rng: _Dice, name: str) -> RegionView:
         drain_by=rng.rarely(value="2026-05-01T13:00:00Z", otherwise=None),
         node_pools=rng.choice(((), (pool,))),
         prices={model: rng.choice((0.0, 1.0, 2.0, 3.5)) for model in MODELS if rng.random() < 0.7},
+        object_store=rng.choice((None, {"url": f"s3://store-{name}/reconciler"})),
         compliance=[tag for tag in ("gdpr", "hipaa") if rng.random() < 0.8],
         profile={"rdma": rng.usual(None, rdma), "tolerations": rng.usual({"spot": {"key": "spot"}}, {})},
     )
@@ -179,6 +203,7 @@ def _job(rng: _Dice, index: int, with_data: bool) -> JobView:
         "tolerations": rng.rarely(["spot"], [], 0.15),
         "network": rng.usual(None, None, None, "tcp", "rdma"),
         "strategy": rng.choice((None, None, None, "cost", "soonest", "utilisation")),
+        "checkpoint_path": rng.rarely(f"s3://store-{rng.choice(REGIONS)}/checkpoints/", None),
         "deadline": rng.choice((None, None, None, "2026-05-01T12:30:00Z", "2026-05-02T12:00:00Z")),
     }
     if with_data and rng.random() < 0.6:

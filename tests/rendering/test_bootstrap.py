@@ -83,6 +83,22 @@ def test_the_agent_is_told_the_regions_times() -> None:
     assert container["args"][-5:] == ["--self-fence", "60", "--fence-kill", "5", "--deadman"]
 
 
+REPORTS = {
+    5: ["--report", "1.6"],
+    10: ["--report", "3.3"],
+    29: ["--report", "9.6"],
+    30: ["--fence-kill", "30"],
+    90: ["--fence-kill", "30"],
+}
+
+
+@pytest.mark.parametrize(("unknown", "want"), REPORTS.items())
+def test_the_agent_reports_so_often_that_three_are_missing_before_its_region_is_unknown(unknown: int, want: list[str]) -> None:
+    found = objects(wanted(loss=LossTimes(unknown_seconds=unknown)))
+    (container,) = found["Deployment", "gpu-reconciler", "agent"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-2:] == want
+
+
 def test_flux_creates_once_prunes_and_never_kills() -> None:
     found = objects(wanted())
     spec = found["Kustomization", "flux-system", "jobs"]["spec"]

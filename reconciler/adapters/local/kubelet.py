@@ -98,8 +98,14 @@ def run_pod(machine: Machine, pod: KubeObject, deleted_by: int | None, now: int)
             states[name] = _state(runtime, pod, name, now)
     if deleted_by is not None:
         states = {name: state if isinstance(state, Running | Ended) else lost(now) for name, state in states.items()}
+    if _tells_of_itself(pod) and any(isinstance(state, Running) for state in states.values()):
+        runtime.tell(pod)
     status = pod_status(pod, states, now)
     return Brought(status, tuple(_dues(status, states, stop_by, now)))
+
+
+def _tells_of_itself(pod: KubeObject) -> bool:
+    return any("downwardAPI" in volume for volume in pod["spec"].get("volumes") or ())
 
 
 def _run_pod(objects: Objects, machine: Machine, pod: KubeObject, now: int) -> Iterable[int]:

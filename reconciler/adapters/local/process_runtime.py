@@ -18,6 +18,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,9 @@ from typing import Any
 from reconciler.adapters.local import shim
 from reconciler.adapters.local.launching import program
 from reconciler.adapters.local.runtime import UNKNOWN, Ended, Launch, Running, Waiting
+from reconciler.adapters.local.telling import tell
 from reconciler.adapters.local.volumes import Sources, Unready
+from reconciler.ports import KubeObject
 
 _MARKER = "LOCAL_REGION_CONTAINER"
 """Environment variable by which a program's processes are found should its shim be killed: pod uid and container."""
@@ -45,6 +48,8 @@ class ProcessSettings:
     secrets: Path
     claims: Path
     entry_points: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    alive: Path | None = None
+    """The file in which the region says until when programs may run (`shim.say_alive`); without it they outlive the region."""
     logs: Path | None = None
     """Where the logs of pods go that are taken away, as `<pod>/<container>.log`, with when and how each ended beside it
     (`.exit`); without it they go with the pod."""
@@ -77,7 +82,9 @@ class ProcessRuntime:
         volumes = self._folder / launch.uid / "volumes"
         try:
             says = program(launch, place, volumes, sources, settings.environment, settings.entry_points)
+            tell(launch.pod, volumes)
             says["env"][_MARKER] = "/".join(key)
+            says["alive"] = None if settings.alive is None else str(settings.alive)
             self._spawned[key] = _spawn(place, says), now
         except Unready as unready:
             return Waiting("CreateContainerConfigError", str(unready))
@@ -154,6 +161,11 @@ class ProcessRuntime:
             folders = sorted(kept.iterdir(), key=lambda folder: folder.stat().st_mtime)
             for folder in folders[: max(0, len(folders) - _MOST_LOGS)]:
                 _remove(folder)
+
+    def tell(self, pod: KubeObject) -> None:
+        """Files that cannot be written stay as they are; the next look tries again."""
+        with suppress(OSError):
+            tell(pod, self._folder / pod["metadata"]["uid"] / "volumes")
 
     def due(self, uids: Collection[str], now: int) -> int | None:
         """Soon, while anything of them runs: an end is found by asking."""

@@ -90,6 +90,9 @@ class Runtime(Protocol):
     def forget(self, uid: str, now: int) -> None:
         """Kill what is left of a pod and drop what is kept of it; to be repeated until `pods` has it no more."""
 
+    def tell(self, pod: KubeObject) -> None:
+        """Bring the files that tell a pod of itself (volumes of kind downwardAPI) up to date."""
+
     def due(self, uids: Collection[str], now: int) -> int | None:
         """When to poll the containers of these pods again; None where none of them runs."""
 

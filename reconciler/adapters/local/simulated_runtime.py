@@ -14,6 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from reconciler.adapters.local.runtime import Ended, Launch, Running, Waiting
+from reconciler.ports import KubeObject
 
 RUN_SECONDS = "local.reconciler/run-seconds"
 EXIT_CODE = "local.reconciler/exit-code"
@@ -91,6 +92,9 @@ class SimulatedRuntime:
         """Drop the pod's runs."""
         for key in [key for key in self._runs if key[0] == uid]:
             del self._runs[key]
+
+    def tell(self, pod: KubeObject) -> None:
+        """Nothing reads a file here."""
 
     def due(self, uids: Collection[str], now: int) -> int | None:
         """When the next of these pods' runs ends."""

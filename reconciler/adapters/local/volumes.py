@@ -1,8 +1,8 @@
 """The volumes of a pod as folders on this machine, and a container's mounts as links to them.
 
 Decides which kinds of volume there are: emptyDir, ConfigMaps, secrets (from the region's folder of secrets), claims
-(folders that somebody made), host paths. Any other kind keeps the container waiting, in words. Invariant: nothing is
-written outside the pod's own folder, and no sub-path leads out of its volume.
+(folders that somebody made), host paths, the pod's own fields. Any other kind keeps the container waiting, in words.
+Invariant: nothing is written outside the pod's own folder, and no sub-path leads out of its volume.
 """
 
 from collections.abc import Mapping
@@ -103,6 +103,8 @@ def _volume(volume: Mapping[str, KubeObject], folder: Path, sources: Sources) ->
     if volume.get("secret"):
         says = volume["secret"]
         return _files(folder, says, sources.secret(says["secretName"]), f'secret "{says["secretName"]}" not found')
+    if volume.get("downwardAPI"):
+        return folder  # filled by who knows the pod
     if volume.get("persistentVolumeClaim"):
         return sources.claim(volume["persistentVolumeClaim"]["claimName"])
     if volume.get("hostPath"):

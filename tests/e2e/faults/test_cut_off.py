@@ -13,26 +13,28 @@ from tests.waiting import until
 REGION, OTHER = "eu-west", "ap-south"
 
 
-def test_for_a_moment_nothing_happens(world: World) -> None:
-    run = world.trained_anywhere("moment", REGION, OTHER)
+def test_for_less_than_the_fence_its_jobs_go_on_undisturbed(world: World) -> None:
+    run, epoch = world.trained_anywhere("cut-off", REGION, OTHER), world.lease(REGION).epoch
+    seen = set()
     with world.wires.cut_off(world.ways(REGION)):
-        world.passes(TIMES.loss.unknown_seconds * 0.6)
-    seen = []
-    world.passes(TIMES.loss.unknown_seconds, lambda: seen.append(world.state(REGION)))
+        world.passes(TIMES.moment)
+    world.passes(TIMES.loss.unknown_seconds, lambda: seen.add(world.state(REGION)))
     assert RegionState.LOST not in seen
-    assert world.finish("moment") == [run]
-
-
-def test_until_it_is_lost_and_no_longer_its_jobs_go_on_undisturbed(world: World) -> None:
-    run = world.trained_anywhere("while-lost", REGION, OTHER)
-    epoch = world.lease(REGION).epoch
+    cut = world.fleet.witness.now()
     with world.wires.cut_off(world.ways(REGION)):
         world.until_state(REGION, RegionState.UNKNOWN)
+        unknown = world.fleet.witness.now()
+        world.passes(cut + TIMES.told - world.fleet.witness.now(), lambda: seen.add(world.state(REGION)))
+    mended = world.fleet.witness.now()
+    world.until_state(REGION, RegionState.READY)
+    assert seen <= {RegionState.READY, RegionState.UNKNOWN}
+    world.story(f"{REGION} cut off for less", cut, unknown=unknown, mended=mended, ready=world.fleet.witness.now())
+    with world.wires.cut_off(world.ways(REGION)):
         world.until_state(REGION, RegionState.LOST)
-        assert world.record("while-lost").phase is Phase.RUNNING
+        assert world.record("cut-off").phase is Phase.RUNNING
     world.until_state(REGION, RegionState.READY)
     assert (world.lease(REGION).epoch, world.lease(REGION).revoked) == (epoch, False)
-    assert world.finish("while-lost") == [run]
+    assert world.finish("cut-off") == [run]
 
 
 def came_back(world: World, region: str, epoch: int, old: str) -> None:
@@ -87,6 +89,8 @@ def test_for_long_its_jobs_end_by_the_fence_and_go_on_elsewhere(world: World, re
         before = world.record(job).attempts[0]
         assert (before.state, before.outcome) == (State.STOPPED, Outcome.REGION_LOST)
         assert world.state(region) is RegionState.REVOKED
+        world.passes(cut + TIMES.long - world.fleet.witness.now())
+        assert (world.state(region), world.runs.attempts(job)) == (RegionState.REVOKED, [first.attempt, second.attempt])
     came_back(world, region, epoch, first.attempt)
     replayed(world, region, commit, first.attempt)
     assert world.finish(job) == [first, second]

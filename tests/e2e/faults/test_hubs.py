@@ -1,7 +1,10 @@
 """Hubs that die, freeze, are two, or see only half of the world: regions are given up once, jobs go on once."""
 
+import os
+import random
+import secrets
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -15,6 +18,9 @@ from tests.waiting import until
 
 REGION = "us-east"
 SLOW = TIMES.failover + 2 * HUB_LEASE
+KILLS = 5
+BUSY = 4.0
+"""A hub that has just begun to lead, and one that has just given a region up, has so many seconds of work that a kill can fall into."""
 
 
 def states(world: World, job: str) -> list[State]:
@@ -67,6 +73,42 @@ def test_a_hub_that_is_killed_at_any_step_of_a_failover_is_followed_by_one_that_
     assert world.finish(job) == [first, second]
 
 
+def killed_at_random(world: World, delays: Sequence[float]) -> Iterator[str]:
+    """Kill the hub so long after it has begun to have work, each time; the jobs that are pushed meanwhile, so that it has."""
+    begun = world.fleet.witness.now()
+    for number, delay in enumerate(delays):
+        at = begun + delay
+        until(lambda at=at: world.fleet.witness.now() >= at, SLOW, 0.005)
+        term = world.term()
+        killed_and_followed(world)
+        world.train(f"random-{number}", *world.others(REGION))
+        yield f"random-{number}"
+        until(lambda term=term: world.term() > term, SLOW, 0.005)
+        begun = world.fleet.witness.now()
+
+
+def test_a_hub_that_is_killed_at_moments_drawn_at_random_is_followed_by_one_that_goes_on(world: World) -> None:
+    seed = int(os.environ.get("FAULTS_SEED") or secrets.randbelow(2**32))
+    draw = random.Random(seed)
+    delays = [round(draw.uniform(0.0, BUSY), 3) for _ in range(KILLS)]
+    title = f"hubs killed at random (FAULTS_SEED={seed}: {delays})"
+    print(title)
+    job, revoked = "random", len(world.runs.revoked(REGION))
+    first = world.trained_anywhere(job, REGION, *world.others(REGION))
+    cut = world.fleet.witness.now()
+    with world.wires.cut_off(world.ways(REGION), Cut.SILENT):
+        until(lambda: world.lease(REGION).revoked, SLOW, 0.005)
+        meanwhile = list(killed_at_random(world, delays))
+        second = world.until_trains(job, number=2, within_seconds=SLOW)
+    world.story(title, cut, ended=first.ended or cut, elsewhere=second.began)
+    assert len(world.runs.revoked(REGION)) == revoked + 1
+    world.until_state(REGION, RegionState.READY, SLOW)
+    once = [world.until_trains(each, within_seconds=SLOW) for each in meanwhile]
+    world.enough(job, *meanwhile)
+    assert world.finish(job) == [first, second]
+    assert [world.finish(each) for each in meanwhile] == [[run] for run in once]
+
+
 @pytest.fixture
 def second_hub(world: World) -> Iterator[Program]:
     """Stands by; ended afterwards, and the first leads again."""
@@ -112,5 +154,6 @@ def test_a_hub_that_sees_only_half_of_the_world_gives_nobody_up(world: World, wa
         world.passes(TIMES.loss.revoked_after_seconds + TIMES.loss.unknown_seconds)
     world.until_trains(f"{job}-later", REGION, within_seconds=SLOW)
     assert {region: world.lease(region).epoch for region in world.fleet.regions} == epochs
+    world.enough(job, f"{job}-later")
     assert world.finish(job) == [run]
     world.finish(f"{job}-later")

@@ -9,7 +9,7 @@ from typing import Any
 
 from reconciler.agent.settings import Settings, timed
 from reconciler.agent.settings import Times as AgentTimes
-from reconciler.model.region import LossTimes
+from reconciler.model.region import REPORT_SECONDS, LossTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +17,32 @@ class Times:
     """Seconds."""
 
     loss: LossTimes
-    report: float
-    """Between two reports of an agent; how often it renews follows from its fence."""
+    moment: float
+    """A cut of so long is noticed by nobody."""
+    told: float
+    """A cut of so long is told of, and is over before the region counts as lost."""
+    long: float
+    """A cut of so long outlasts a whole failover."""
 
     @property
     def region(self) -> dict[str, Any]:
         """As a region's file says it."""
         return self.loss.model_dump()
 
-    def agent(self, look: float, *, deadman: bool) -> Settings:
-        """What its agent goes by."""
-        fence, kill = self.loss.self_fence_seconds, self.loss.fence_kill_seconds
-        return timed(Settings(look_seconds=look, report_seconds=self.report), AgentTimes(fence, kill, deadman))
+    @property
+    def report(self) -> float:
+        """Between two reports of an agent."""
+        return min(REPORT_SECONDS, self.loss.report_seconds)
+
+    @property
+    def renew(self) -> float:
+        """Between two renewals of its lease."""
+        return timed(Settings(), AgentTimes(self.loss.self_fence_seconds)).renew_seconds
+
+    def agent(self, *, deadman: bool) -> list[str]:
+        """Its agent's options."""
+        times = {"self-fence": self.loss.self_fence_seconds, "fence-kill": self.loss.fence_kill_seconds, "report": self.report}
+        return [*(word for name, value in times.items() for word in (f"--{name}", f"{value:g}")), *["--deadman"] * deadman]
 
     @property
     def failover(self) -> float:
@@ -36,10 +50,9 @@ class Times:
         return 2.0 * self.loss.revoked_after_seconds + 90.0
 
 
-SCALED = Times(
-    LossTimes(unknown_seconds=5, grace_seconds=15, self_fence_seconds=30, fence_kill_seconds=5, margin_seconds=10), report=1.5
-)
-REAL = Times(LossTimes(), report=10.0)
+_SHORT = LossTimes(unknown_seconds=5, grace_seconds=15, self_fence_seconds=30, fence_kill_seconds=5, margin_seconds=10)
+SCALED = Times(_SHORT, moment=3.0, told=10.0, long=60.0)
+REAL = Times(LossTimes(), moment=20.0, told=90.0, long=600.0)
 TIMES = REAL if os.environ.get("FAULTS_TIMES") == "real" else SCALED
 HUB_LEASE = 15.0
 """How long a hub that was killed is taken to lead."""

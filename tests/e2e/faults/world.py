@@ -5,9 +5,9 @@ cut, and within milliseconds.
 """
 
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,6 @@ from tests.waiting import until
 TEAM = "language"
 DEADMAN = "eu-west"
 """The region in which Kubernetes ends what its agent no longer answers for."""
-STORIES: list[str] = []
-"""How long what took, told at the end of all tests."""
 START = 90.0
 """At most so many seconds from a push to a program that runs, on a busy machine."""
 
@@ -38,6 +36,8 @@ class World:
     fleet: Fleet
     wires: Wires
     runs: Runs
+    stories: list[tuple[str, object]] = field(default_factory=list)
+    """How long what took, told at the end of all tests."""
 
     # ---- what stands in Git and in the store
 
@@ -139,12 +139,22 @@ class World:
 
     def trained_anywhere(self, job: str, *regions: str, **fields: Any) -> Run:
         """Push it and wait until it trains in the first of the regions, whatever the others offer; then let it run in all of them."""
-        self.train(job, regions[0], **fields)
-        run = self.until_trains(job, regions[0])
-        if len(regions) > 1:
+        return self.all_trained_anywhere({job: regions}, **fields)[0]
+
+    def all_trained_anywhere(self, places: Mapping[str, Sequence[str]], **fields: Any) -> list[Run]:
+        """The same with several jobs at a time: job → its regions."""
+        for job, regions in places.items():
+            self.train(job, regions[0], **fields)
+        runs = [self.until_trains(job, regions[0]) for job, regions in places.items()]
+        wider = {job: tuple(regions) for job, regions in places.items() if len(regions) > 1}
+        for job, regions in wider.items():
             self.train(job, *regions, **fields)
-            until(lambda: (found := self.found(job)) is not None and found.spec.allowed_regions == regions, START, 0.1)
-        return run
+        for job, regions in wider.items():
+            self._until_allowed(job, regions)
+        return runs
+
+    def _until_allowed(self, job: str, regions: tuple[str, ...]) -> None:
+        until(lambda: (found := self.found(job)) is not None and found.spec.allowed_regions == regions, START, 0.1)
 
     def curve(self, run: Run) -> Curve | None:
         """What one attempt printed, wherever the kubelet keeps it by now."""
@@ -157,9 +167,14 @@ class World:
                 continue
         return None
 
+    def enough(self, *jobs: str) -> None:
+        """Let them end."""
+        for job in jobs:
+            (self._checkpoints / job / "enough").touch()
+
     def finish(self, job: str) -> list[Run]:
         """Let it end, and judge its curve over all attempts; the runs."""
-        (self._checkpoints / job / "enough").touch()
+        self.enough(job)
         self.until_phase(job, Phase.SUCCEEDED)
         runs = self.runs.of(job)
         curves = [self.curve(run) for run in runs]
@@ -196,7 +211,7 @@ class World:
         """Wait until the next renewal of its lease is due in a moment: cut off now, it has used up most of what the last one gave."""
         before = self.fleet.lease(region)
         until(lambda: self.fleet.lease(region) != before, TIMES.failover, 0.02)
-        self.passes(TIMES.agent(1.0, deadman=False).renew_seconds * 0.8)
+        self.passes(TIMES.renew * 0.8)
 
     def passes(self, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> None:
         """Let time pass, and ask something all the while."""
@@ -206,7 +221,7 @@ class World:
     def story(self, title: str, begin: float, **moments: float) -> None:
         """Note when what happened, in seconds from a moment: how long a failover takes is worth knowing, and asserted nowhere."""
         words = ", ".join(f"{name.replace('_', ' ')} {at - begin:.1f} s" for name, at in moments.items())
-        STORIES.append(f"{title}: {words}")
+        self.stories.append((title, words))
 
     def until_well(self, within_seconds: float = TIMES.failover) -> None:
         """Everything runs, and every region is heard of."""
@@ -234,7 +249,7 @@ def world_up(folder: Path, regions: Sequence[str] = tuple(ENGINES)) -> Iterator[
     wires = Wires()
     wires.start()
     fields = {name: {"loss": TIMES.region, "deadman": name == DEADMAN} for name in regions}
-    layout = Layout(wires.way, fields, "tests.e2e.faults.agent", {DEADMAN: ["--deadman"]}, examples=False)
+    layout = Layout(wires.way, fields, {name: TIMES.agent(deadman=name == DEADMAN) for name in regions}, examples=False)
     try:
         with fleet_up(folder, layout) as fleet, recording(folder, regions, fleet.store.folder / "hub/fleet/regions") as runs:
             (folder / "stores/checkpoints").mkdir(parents=True, exist_ok=True)

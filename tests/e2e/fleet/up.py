@@ -51,7 +51,6 @@ class Layout:
     way: Way = lambda _who, port: port
     region_fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Region → what its file says besides."""
-    agent_module: str = "reconciler.cli"
     agent_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Region → options of its agent besides the usual ones."""
     examples: bool = True
@@ -236,9 +235,7 @@ def _replicas(folder: Path, name: str, kubeconfig: Path, store: S3Server, layout
     place = ["--engine", ENGINES[name], "--kubeconfig", str(kubeconfig), "--store", "s3://hub/fleet"]
     command = ["agent", name, *place, *AGENT_FLAGS, *layout.agent_flags.get(name, ())]
     access = store.environment_by(layout.way(f"{name}-store", store.port))
-    one, other = (
-        Program(f"{which}-{name}", command, folder / "logs", access, layout.agent_module) for which in ("agent", "standby")
-    )
+    one, other = (Program(f"{which}-{name}", command, folder / "logs", access) for which in ("agent", "standby"))
     return one, other
 
 

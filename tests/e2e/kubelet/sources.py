@@ -16,6 +16,7 @@ from typing import Any
 from reconciler.adapters.local import ProcessRuntime, ProcessSettings
 from reconciler.adapters.local.launching import field_of
 from reconciler.adapters.local.runtime import Launch, Texts, Waiting
+from reconciler.adapters.local.telling import tell
 from reconciler.adapters.local.volumes import Unready
 from reconciler.ports import KubeObject
 from tests.e2e.kubelet.api import Api, Denied
@@ -43,6 +44,10 @@ class ApiRuntime(ProcessRuntime):
         except (Unready, Denied) as missing:
             return Waiting("CreateContainerConfigError", str(missing))
         return super().start(replace(launch, pod=pod), now)
+
+    def tell(self, pod: KubeObject) -> None:
+        """Where these volumes stand here."""
+        tell(pod, self._made / pod["metadata"]["uid"])
 
     def forget(self, uid: str, now: int) -> None:
         """Also what was made for the pod."""

@@ -1,6 +1,7 @@
 """Image references, read as the container runtimes read them, and renamed through a region's registry mirror.
 
-Decides where registry, repository, tag and digest begin and end; what is behind a name is for the registry adapter.
+Decides where registry, repository, tag and digest begin and end, and what an image is called when it is pinned; what is behind a
+name is for the registry adapter. Invariant: nothing else in the code takes a reference apart.
 The rules are those of the distribution project's reference grammar: the part before the first `/` is a registry only if
 it has a `.` or a `:` or an upper-case letter in it, or is `localhost`.
 """
@@ -9,6 +10,7 @@ import re
 from typing import NamedTuple
 
 DEFAULT_REGISTRY = "docker.io"
+IMPLIED_TAG = "latest"
 _OFFICIAL = "library/"
 _ALIASES = frozenset({"index.docker.io", "registry-1.docker.io"})
 
@@ -38,6 +40,11 @@ class ImageRef(NamedTuple):
         """Whether it names one content for ever."""
         return self.digest is not None
 
+    @property
+    def reference(self) -> str:
+        """What a registry is asked for: the digest, else the tag, else `latest`, which is then implied."""
+        return self.digest or self.tag or IMPLIED_TAG
+
 
 def image_problem(text: str) -> str | None:
     """What is wrong with an image reference, for the person who wrote it; None where nothing is."""
@@ -51,6 +58,11 @@ def image_problem(text: str) -> str | None:
     if not _REPOSITORY(repository):
         return f"`{repository}` is not a repository; it has lower-case letters, digits, `.`, `_`, `-`, and `/` between its parts"
     return "the name is too long" if len(registry) + len(repository) >= _LONGEST_NAME else None
+
+
+def is_digest(text: str) -> bool:
+    """Whether it is the digest of some content."""
+    return _DIGEST(text) is not None
 
 
 def parse_image(text: str) -> ImageRef:
@@ -85,3 +97,13 @@ def through_mirror(image: str, mirror: str | None) -> str:
     if mirror is None or image.startswith(mirror + "/") or image_problem(image) is not None:
         return image
     return str(parse_image(image)._replace(registry=mirror.rstrip("/")))
+
+
+def pinned_to(image: str, digest: str) -> str:
+    """`image` in full with the digest that its tag named when it was looked up; the tag stays, for people. Raises ValueError."""
+    return str(parse_image(image)._replace(digest=digest))
+
+
+def without_digest(image: str) -> str:
+    """`image` in full, as it is called where nothing is pinned. Raises ValueError."""
+    return str(parse_image(image)._replace(digest=None))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.rendering.image import ImageRef, image_problem, parse_image, through_mirror
+from reconciler.model.image_ref import ImageRef, image_problem, parse_image, pinned_to, through_mirror, without_digest
 
 HEX = "0123456789abcdef" * 4
 DIGEST = f"sha256:{HEX}"
@@ -83,6 +83,40 @@ references = st.builds(
 @given(references)
 def test_what_is_written_is_read_again(reference: ImageRef) -> None:
     assert parse_image(str(reference)) == reference
+
+
+ASKED_FOR = {
+    "a digest before a tag": (f"reg.example.com/a:1@{DIGEST}", DIGEST),
+    "a tag": ("reg.example.com/a:1", "1"),
+    "nothing is latest": ("reg.example.com/a", "latest"),
+}
+
+
+@pytest.mark.parametrize(("text", "reference"), ASKED_FOR.values(), ids=ASKED_FOR)
+def test_what_a_registry_is_asked_for(text: str, reference: str) -> None:
+    assert parse_image(text).reference == reference
+
+
+@given(references)
+def test_what_is_pinned_names_the_same_image_as_before(reference: ImageRef) -> None:
+    pinned = pinned_to(str(reference), DIGEST)
+    assert image_problem(pinned) is None
+    assert parse_image(pinned) == reference._replace(digest=DIGEST)
+    assert without_digest(pinned) == str(reference._replace(digest=None))
+
+
+@given(references, references)
+def test_no_two_references_are_written_alike(one: ImageRef, other: ImageRef) -> None:
+    assert (str(one) == str(other)) == (one == other)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_read_or_refused_with_words(text: str) -> None:
+    problem = image_problem(text)
+    if problem is None:
+        assert parse_image(str(parse_image(text))) == parse_image(text)
+    else:
+        assert problem
 
 
 MIRRORED = {

@@ -1,0 +1,277 @@
+"""What must be brought to a region before an attempt may run there, and how far that has come. Pure.
+
+A staging task is a job of the hub's own: a record in the ledger, with attempts, grants and ends like any other, so that whatever
+holds for attempts (epochs, lost regions, stop before start) holds for it. This module says which tasks there are to be, what
+each of them runs, and when what they bring is there. One task brings a version of a dataset to a region, however many jobs wait
+for it. Nothing is staged where the region has no store of its own, or no namespace for the workers.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from reconciler.model.attempt import Attempt, State
+from reconciler.model.identity import run_hash
+from reconciler.model.job import JobSpec
+from reconciler.model.job_parts import Gpu, Resources, SecretUse
+from reconciler.model.names import PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey, digest
+from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.record import FINISHED, JobRecord, Phase, Source
+from reconciler.model.region import Region, StoreAddress
+from reconciler.model.stage import StageTask
+from reconciler.planning.lifecycle import Intent, Wanted
+from reconciler.planning.snapshot import RegionView
+from reconciler.planning.ways import Source as Way
+
+_LABEL = "gpu-reconciler.dev/stage"
+RETRIES = 3
+"""Failures of a worker that a run of a task survives; each goes on where the one before was."""
+_PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
+"""Nothing is copied before the agent has said how quickly."""
+_COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
+_STAYS = frozenset({State.PLACED, State.STAGING})
+
+
+def key_of(task: StageTask) -> JobKey:
+    """The task's identity: its subject and its region. The hash keeps apart what is cut off or cannot stand in a name."""
+    readable = task.subject.partition("@")[0][:40].rstrip("-")
+    return JobKey(STAGING_TEAM, f"{readable}-{digest([task.region, task.subject])[:10]}")
+
+
+def staged_uri(region: Region, subject: str) -> str | None:
+    """Where a copy of a subject stands in the region's store; None where it has no store."""
+    return None if region.object_store is None else f"{region.object_store.url.rstrip('/')}/staged/{subject}/"
+
+
+def can_stage(view: RegionView) -> bool:
+    """Whether a region can have anything brought to it before a job starts: it has a store, and a place for the workers."""
+    return view.region.object_store is not None and view.facts is not None and STAGING_TEAM in view.facts.namespaces
+
+
+def task_for(way: Way, view: RegionView, ahead_for: Iterable[JobKey] = ()) -> StageTask | None:
+    """The task that brings to a region what comes by `way`; None where it cannot be brought before a job starts.
+
+    `ahead_for`: jobs that have no place yet and will probably want it there.
+    """
+    target = staged_uri(view.region, way.subject)
+    if target is None or not can_stage(view):
+        return None
+    return StageTask(
+        subject=way.subject,
+        region=view.region.name,
+        source_region=way.region,
+        source_uri=way.uri,
+        target_uri=target,
+        size_bytes=way.bytes,
+        ahead_for=tuple(map(str, ahead_for)),
+        price_usd=way.price_usd,
+    )
+
+
+# ---- what a task runs ---------------------------------------------------------------------------------------------
+
+
+def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, image: str) -> JobSpec:
+    """The task's job. `stores`: the regions' own; `priority`: of the most urgent job that waits for it."""
+    source, target = stores.get(task.source_region), stores.get(task.region)
+    command: tuple[str, ...]
+    if task.kind == "evict":
+        source, command = None, ("reconciler", "stage", "evict", _literal(task.target_uri))
+        does = f"Removes {task.subject} from {task.region}."
+    else:
+        command = ("reconciler", "stage", "dataset", _literal(task.source_uri), _literal(task.target_uri), *_PACED)
+        does = f"Brings {task.subject} from {task.source_region} to {task.region}."
+    return JobSpec(
+        job_id=key_of(task).job_id,
+        task_type="staging",
+        communication_mode="none",
+        gpu=Gpu(count=0),
+        resources=Resources(cpu="1", memory="2Gi"),
+        image=image,
+        command=command,
+        env=_address("SOURCE_", source) | _address("TARGET_", target),
+        secrets=(*_secrets("SOURCE_", source), *_secrets("TARGET_", target)),
+        allowed_regions=(task.region,),
+        priority=priority,
+        retries=RETRIES,
+        labels={_LABEL: task.kind},
+        description=does,
+    )
+
+
+def _literal(text: str) -> str:
+    """So that Kubernetes, which replaces `$(NAME)` and `$$` in commands, leaves the text as it is."""
+    return text.replace("$", "$$")
+
+
+def _address(prefix: str, store: StoreAddress | None) -> dict[str, str]:
+    if store is None:
+        return {}
+    said = {f"{prefix}AWS_ENDPOINT_URL_S3": store.endpoint, f"{prefix}AWS_REGION": store.location}
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def _secrets(prefix: str, store: StoreAddress | None) -> tuple[SecretUse, ...]:
+    if store is None or store.secret is None:
+        return ()
+    keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    return tuple(SecretUse(name=store.secret, key=key, env=prefix + key) for key in keys)
+
+
+# ---- which tasks there are to be ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Who waits for a task."""
+
+    priority: int
+    """Of the most urgent job that does, 0 to 1000."""
+    deadline: datetime | None = None
+    """By when it must be there so that the first of their deadlines can be met; None where none has one."""
+
+
+def waited_for(records: Mapping[JobKey, JobRecord]) -> dict[str, Waiting]:
+    """Job id of a task → who waits for it: attempts that were placed; of a task ahead of need its jobs that have no place yet.
+
+    `records`: at least the tasks, and the jobs whose attempt has not been granted.
+    """
+    found: dict[str, Waiting] = {}
+    for record in records.values():
+        attempt = record.current
+        if attempt is not None and attempt.state in _STAYS:
+            for name in attempt.stages:
+                found[name] = _also(found.get(name), record)
+        for job in record.stage.ahead_for if record.stage is not None else ():
+            wants = records.get(JobKey(*job.split("/", 1)))
+            if wants is not None and wants.current is None and wants.phase is Phase.PENDING:
+                found[record.job_id] = _also(found.get(record.job_id), wants)
+    return found
+
+
+def _also(before: Waiting | None, record: JobRecord) -> Waiting:
+    known = before or Waiting(0)
+    deadlines = [moment for moment in (known.deadline, _must_start(record)) if moment is not None]
+    return Waiting(max(known.priority, record.spec.priority_value), min(deadlines, default=None))
+
+
+def _must_start(record: JobRecord) -> datetime | None:
+    """The last moment at which a job can begin and still meet its deadline, as far as its run time is known."""
+    if record.spec.deadline is None:
+        return None
+    seconds = record.spec.expected_runtime_seconds or record.spec.max_runtime_seconds or 0
+    return datetime.fromisoformat(record.spec.deadline) - timedelta(seconds=seconds)
+
+
+def turned(record: JobRecord, *, waited_for: bool, evict: bool) -> JobRecord:
+    """The task's record, turned from bringing to removing, or back. What is under way comes to its end first."""
+    task = record.stage
+    if task is None or record.phase not in FINISHED:
+        return record
+    bring_again = task.kind == "evict" and waited_for
+    if bring_again or (task.kind == "dataset" and evict and record.phase is Phase.SUCCEEDED):
+        kind = "dataset" if bring_again else "evict"
+        return record.model_copy(update={"stage": task.model_copy(update={"kind": kind})})
+    return record
+
+
+def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, StoreAddress]) -> Intent:
+    """What is wanted of a task: that it runs while anybody waits for it. One that has done its work stays as it is.
+
+    A task that is under way goes on as it began. Removing is not waited for by anybody, and comes to its end.
+    """
+    task = record.stage
+    if task is None:
+        return Intent(None)
+    if _is_done(record):
+        return Intent(_wanted(record.spec))
+    if task.kind == "dataset" and waiting is None:
+        return Intent(None)
+    priority = waiting.priority if waiting is not None else 0
+    if record.current is not None:  # whatever has been declared since: it goes on as it began
+        return Intent(_wanted(record.spec.model_copy(update={"priority": priority})))
+    again = record.phase in FINISHED and not record.cancelled
+    spec = spec_of(task, stores, priority, record.spec.image)
+    return Intent(_wanted(spec.model_copy(update={"rerun": record.rerun + again})))
+
+
+def _is_done(record: JobRecord) -> bool:
+    """Whether the newest attempt has done what the task is for."""
+    task = record.stage
+    return task is not None and record.phase is Phase.SUCCEEDED and record.spec.labels.get(_LABEL) == task.kind
+
+
+def wanted_task(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, image: str) -> Wanted:
+    """A task that is new, as `admit` takes it."""
+    return _wanted(spec_of(task, stores, priority, image))
+
+
+def _wanted(spec: JobSpec) -> Wanted:
+    hashed = run_hash(STAGING_TEAM, spec)
+    return Wanted(spec, Source(path="", blob=hashed), hashed)
+
+
+# ---- how far it has come ------------------------------------------------------------------------------------------
+
+Readiness = Literal["ready", "waiting"]
+
+
+def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness | Reason:
+    """Whether all is there that an attempt waits for; a reason where something will not come."""
+    there = True
+    for name in attempt.stages:
+        task = tasks.get(JobKey(STAGING_TEAM, name))
+        if task is None or task.stage is None or task.stage.kind != "dataset" or not _is_done(task):
+            there = False
+        if task is not None and task.phase in _COMES_TO_NOTHING:
+            why = task.why.text if task.why is not None else task.phase.value
+            what = task.stage.subject if task.stage is not None else name
+            return because(Why.STAGING_FAILED, what=what, region=attempt.region, message=why)
+    return "ready" if there else "waiting"
+
+
+AGAIN = timedelta(minutes=10)
+"""A region that something could not be brought to is not asked for it again before so long."""
+
+
+def unbrought(tasks: Iterable[JobRecord], now: datetime) -> dict[tuple[str, str], Reason]:
+    """(subject, region) of what could not be brought there a short while ago, and why."""
+    found = {}
+    for record in tasks:
+        task, last = record.stage, record.last
+        if task is None or task.kind != "dataset":
+            continue
+        failed_at = last.ended_at if record.phase is Phase.FAILED and last is not None else None
+        if record.phase is Phase.IMPOSSIBLE or (failed_at is not None and now < failed_at + AGAIN):
+            words = record.why.text if record.why is not None else "its worker failed"
+            found[task.subject, task.region] = because(Why.STAGING_FAILED, what=task.subject, region=task.region, message=words)
+    return found
+
+
+def spent_ahead(tasks: Iterable[JobRecord], now: datetime) -> tuple[int, float]:
+    """Of tasks ahead of need: bytes that are still to come, and US dollars of those under way and of the last day."""
+    size, usd = 0, 0.0
+    for record in tasks:
+        task = record.stage
+        if task is None or not task.ahead_for or task.kind != "dataset":
+            continue
+        comes = record.phase not in FINISHED
+        size += (task.size_bytes or 0) if comes else 0
+        usd += (task.price_usd or 0.0) if comes or now < record.submitted_at + timedelta(days=1) else 0.0
+    return size, usd
+
+
+def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
+    """Subject → region → URI of every copy that is complete."""
+    found: dict[str, dict[str, str]] = {}
+    for record in tasks:
+        if record.stage is not None and record.stage.kind == "dataset" and _is_done(record):
+            found.setdefault(record.stage.subject, {})[record.stage.region] = record.stage.target_uri
+    return found
+
+
+def subjects(names: Sequence[str], tasks: Mapping[JobKey, JobRecord]) -> str:
+    """What tasks bring, in words."""
+    known = (tasks.get(JobKey(STAGING_TEAM, name)) for name in names)
+    return " and ".join(sorted(task.stage.subject for task in known if task is not None and task.stage is not None))
