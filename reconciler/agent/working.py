@@ -88,6 +88,13 @@ def _acted_upon(site: Site, memory: Memory, look: Look, record: Record, stored: 
     return _noted(site, memory, acted, decision.record if recorded else record, look)
 
 
+def _decided(site: Site, look: Look, record: Record, grants: Grants | None, right: Right) -> Decision:
+    """What is to be done. That hangs on no renewal, so the newest, which is in every record, makes no new question."""
+    attempts, bare = _gathered(site, look, record, grants), changed(record, renewal=None)
+    decision = site.kept.decided.of("now", decide, attempts, bare, grants, right, look.sync)
+    return changed(decision, record=changed(decision.record, renewal=record.renewal))
+
+
 def _brought_up(site: Site, memory: Memory, record: Record, *, fenced: bool) -> Record:
     """The record with the newest renewal, fence and agent in it; itself where nothing is new."""
     renewal, agents = newer(memory.renewal, record.renewal), record.agents
@@ -97,13 +104,6 @@ def _brought_up(site: Site, memory: Memory, record: Record, *, fenced: bool) -> 
     if (renewal, fenced, agents) == (record.renewal, record.fenced, record.agents):
         return record
     return changed(record, renewal=renewal, fenced=fenced, agents=agents)
-
-
-def _decided(site: Site, look: Look, record: Record, grants: Grants | None, right: Right) -> Decision:
-    """What is to be done. That hangs on no renewal, so the newest, which is in every record, makes no new question."""
-    attempts, bare = _gathered(site, look, record, grants), changed(record, renewal=None)
-    decision = site.kept.decided.of("now", decide, attempts, bare, grants, right, look.sync)
-    return changed(decision, record=changed(decision.record, renewal=record.renewal))
 
 
 def _says_else(after: Record, before: Record) -> bool:

@@ -213,7 +213,11 @@ def test_without_proof_a_region_is_forgotten_by_force_only(
 ) -> None:
     place_in_us(world)
     assert "us is heard of" in command("forget", "us", "--force", "--yes", "--repo", world.url).err
-    fall_silent(world, "us", 130)
+    fall_silent(world, "us", 60)
+    first, todo = command("forget", "us", "--force", "--yes", "--repo", world.url).err.splitlines()
+    assert first.startswith("reconciler: us does not count as lost yet: us has not been heard of since")
+    assert "wait until it does at 2026-05-01 12:0" in todo
+    fall_silent(world, "us", 70)
     first, todo = command("forget", "us", "--repo", world.url).err.splitlines()
     assert first.startswith(
         "reconciler: nobody knows yet that nothing runs in us, where 1 attempts stand: us has not been heard of"
