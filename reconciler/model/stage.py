@@ -27,7 +27,7 @@ class StageTask(Model):
     price_usd: float | None = Field(default=None, ge=0)
     """Of the transfer, as estimated; None where the link's price is not known."""
     estimated_seconds: float | None = Field(default=None, ge=0)
-    """Until all of it is there, as believed when it was decided, with what the link carried then; None where that was not noted."""
+    """Until all of it is there, as believed when it was decided, behind or beside what the link carried then; None: not noted."""
     estimated_bytes_per_second: int | None = Field(default=None, ge=0)
     """What our transfers together were believed to get of the link then."""
 

@@ -1,9 +1,9 @@
 """How far what was estimated at decisions was from what happened. Pure; from the ledger's records alone.
 
-An estimate is held against what it was made of, and nothing else: an attempt that was stopped, disrupted or never started says
-nothing of when it would have ended, so it is counted apart; as are estimates that nobody could make, and what has not happened yet
-(so a late start is missing until it comes: the count of those says how many may still spoil the picture). What happened is as the
-hub saw it, some seconds after the fact. Invariant: every attempt that was let go is in exactly one of the counts of its kind.
+An estimate is held against what it was made of, and nothing else. An attempt that was stopped, disrupted or never started says
+nothing of when it would have ended: it is counted apart, as are estimates that nobody could make, and what has not happened yet
+(a late start is missing until it comes; how many are still to come says how much that may be). What happened is as the hub saw
+it, some seconds after the fact. Invariant: every attempt that was let go is in exactly one of the counts of its kind.
 
 Signed errors are what happened less what was estimated, in seconds: above 0 is later or longer. Of a rate it is the share of what
 was believed: 0.1 is a tenth quicker.
@@ -107,13 +107,22 @@ def accuracy(records: Iterable[JobRecord], since: datetime | None = None) -> tup
     return tuple(lines)
 
 
-def median_error(records: Iterable[JobRecord], kind: Kind, since: datetime) -> Errors | None:
-    """The errors of one kind alone, of what came out from `since` on; None where there is none."""
-    return errors_of([one.error for one in rated(records) if one.kind is kind and one.error is not None and _after(one, since)])
+def recent_starts(records: Iterable[JobRecord], since: datetime) -> Errors | None:
+    """The errors of the starts from `since` on; None where there is none. Cheap: it is asked for at every publication."""
+    recent = (
+        _start(attempt)
+        for record in records
+        if record.stage is None
+        for attempt in record.attempts
+        if attempt.started_at is not None and attempt.started_at >= since and attempt.placed_at is not None
+    )
+    return errors_of([one.error for one in recent if one.error is not None])
 
 
-def _after(one: Rated, since: datetime) -> bool:
-    return one.at is not None and one.at >= since
+def recent_transfers(records: Iterable[JobRecord], since: datetime) -> Errors | None:
+    """The errors of how long transfers took that ended from `since` on; None where there is none."""
+    own = (one for one in _transfers(record for record in records if record.stage is not None) if one.kind is Kind.TRANSFER)
+    return errors_of([one.error for one in own if one.error is not None and one.at is not None and one.at >= since])
 
 
 def _line(own: Sequence[Rated], kind: Kind, region: str | None = None, link: LinkKey | None = None) -> Line:

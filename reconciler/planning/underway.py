@@ -50,7 +50,8 @@ class Underway:
 
     def in_their_turn(self, sources: Sequence[Source | None], region: str) -> tuple[Source | None, ...]:
         """The sources with when each of them is there: behind what was begun, and one after another over one link."""
-        taken, found = dict(self._taken), []
+        taken = dict(self._taken)
+        found: list[Source | None] = []
         for source in sources:
             if source is None:
                 found.append(None)

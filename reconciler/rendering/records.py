@@ -45,15 +45,20 @@ def status_page(
     problems: Sequence[str],
     notices: Iterable[str],
     regions: Mapping[str, RegionCondition] = NO_REGIONS,
+    estimates: str = "",
     most: int = 100,
 ) -> bytes:
-    """README.md of the status branch: counts, regions that are not Ready, what needs a person, and the jobs that are not over."""
+    """README.md of the status branch: counts, regions that are not Ready, what needs a person, and the jobs that are not over.
+
+    `estimates`: in a line, how far off they were; "" where nobody can say.
+    """
     tasks, records = _apart(records)
     counts = Counter(record.phase for record in records.values())
     lines = ["# Status", ""]
     lines += [line for notice in notices for line in (f"> {' '.join(notice.split())}", ">")][:-1]
     lines += ["", "| phase | jobs |", "| --- | --- |"]
     lines += [f"| {phase.value} | {counts[phase]} |" for phase in Phase if counts[phase]]
+    lines += ["", f"{estimates[0].upper()}{estimates[1:]}."] if estimates else []
     lines += _regions(regions)
     lines += _tasks(tasks, most)
     asking = needs_a_person([*records.values(), *tasks], most)
