@@ -153,8 +153,8 @@ def begun(record: JobRecord, found: Brought, world: World, now: datetime) -> Job
 def new_tasks(
     found: Iterable[StageTask], records: Mapping[JobKey, JobRecord], world: World, priority: int, now: datetime
 ) -> dict[JobKey, JobRecord]:
-    """Records of the tasks that there are none of yet; one that came to nothing is noted as it is wanted now, and the next cycle
-    takes it up again. What is under way or there stays as it is."""
+    """Records of the tasks that there are none of yet; one that came to nothing or is being removed is noted as it is wanted now,
+    and taken up again. What is under way or there stays as it is."""
     regions, policy = world.sources.fleet.regions, world.sources.fleet.policy
     stores, fresh = stores_of(regions), {}
     for task in found:
@@ -166,6 +166,8 @@ def new_tasks(
             fresh[key] = settle(record.model_copy(update={"stage": task}), policy, now)
         elif before is not None and before.phase in (Phase.FAILED, Phase.CANCELLED):
             fresh[key] = before.model_copy(update={"stage": task})
+        elif before.stage is not None and before.stage.kind == "evict":  # once it is gone it is brought again, as is wanted now
+            fresh[key] = before.model_copy(update={"stage": task.model_copy(update={"kind": "evict"})})
     return fresh
 
 
