@@ -106,6 +106,20 @@ def status(
 
 
 @app.command()
+def accuracy(
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="WHEN", help="As 7d, or 2026-05-01; else all that the ledger has.")
+    ] = None,
+    repo: Repo = None,
+    json: AsJson = False,
+) -> None:
+    """Show how far estimates of starts, ends and transfers were off."""
+    from reconciler.commands import reading
+
+    reading.accuracy(repo, since, json=json)
+
+
+@app.command()
 def logs(
     job: Job,
     folder: Annotated[

@@ -4,16 +4,14 @@ Decides how the moment is written and what is printed; how each attempt leaves i
 of the world from here.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from shlex import quote
+from datetime import datetime
 from typing import Final
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.documents import reader
-from reconciler.commands import screen
+from reconciler.commands import moments, screen
 from reconciler.commands.cordon import read
 from reconciler.commands.editing import Before, Edit, NothingToDo, commit_on_main
 from reconciler.commands.ends import BadInput
@@ -35,10 +33,6 @@ from reconciler.planning.draining import Exit, in_utc
 from reconciler.ports import Refused
 
 HEADERS: Final = ("job", "phase", "attempt", "leaves", "at the latest", "to")
-_LONGEST: Final = 40
-"""Characters of what was typed that are repeated."""
-_PART: Final = re.compile(r"(\d+)\s*(d|h|min|m|s)")
-_SECONDS: Final = {"d": 86400, "h": 3600, "min": 60, "m": 60, "s": 1}
 
 
 def moment(by: str | None, within: str | None, now: datetime) -> datetime | None:
@@ -46,34 +40,16 @@ def moment(by: str | None, within: str | None, now: datetime) -> datetime | None
     if by is not None and within is not None:
         raise BadInput("--by and --in are given", "give one of them")
     if within is not None:
-        if not re.fullmatch(rf"(\s*{_PART.pattern})+\s*", within):
-            raise BadInput(f"{quote(within)} is no span of time", "write it as 90min, 2h, 1h30m or 1d")
-        try:
-            seconds = sum(int(count) * _SECONDS[unit] for count, unit in _PART.findall(within))
-            return (now + timedelta(seconds=seconds)).replace(microsecond=0)
-        except (OverflowError, ValueError):  # of dates, and of digits that one number may have
-            raise BadInput(f"{_short(within)} is longer than any calendar", "write it as 90min, 2h, 1h30m or 1d") from None
+        return (now + moments.span(within)).replace(microsecond=0)
     return None if by is None else _by(by, now)
 
 
 def _by(typed: str, now: datetime) -> datetime:
     todo = "write it with its offset from UTC, as 2026-05-01T14:00:00Z or 2026-05-01T16:00+02:00; or give --in 2h"
-    try:
-        found = datetime.fromisoformat(typed)
-    except ValueError:
-        raise BadInput(f"{quote(typed)} is no moment", todo) from None
-    if found.tzinfo is None:
-        raise BadInput(f"{typed} may be in any time zone", todo)
+    found = moments.moment(typed, todo)
     if found < now:
         raise BadInput(f"{typed} is over", "to stop at once what runs there: --in 0s")
-    try:
-        return found.astimezone(UTC).replace(microsecond=0)
-    except OverflowError:
-        raise BadInput(f"{typed} is beyond the last day of the calendar in UTC", todo) from None
-
-
-def _short(typed: str) -> str:
-    return quote(typed) if len(typed) <= _LONGEST else f"{quote(typed[:_LONGEST])}…"
+    return found.replace(microsecond=0)
 
 
 def drain(url: str, region: str, by: datetime | None, store: str | None, *, dry_run: bool) -> None:

@@ -31,6 +31,7 @@ from reconciler.hub.sources import ParseCache, Sources, read_sources
 from reconciler.hub.whatif import NO_LEDGER, Imagined, WhatIf, imagined_world, what_if
 from reconciler.model.names import JobKey
 from reconciler.model.policy import Settings
+from reconciler.model.quantity import as_length
 from reconciler.ports import GitRepository, Refused, Transient
 
 DECLARED: Final = "as declared, taken as empty"
@@ -135,7 +136,7 @@ def reports_of(settings: Settings, url: str | None, regions: frozenset[str], now
 
 def _words(region: str, live: Live) -> str:
     if region in live.seen:
-        return f"live, reported {screen.length(live.ages[region])} ago"
+        return f"live, reported {as_length(live.ages[region])} ago"
     return f"{DECLARED} ({live.missing})"
 
 

@@ -1,4 +1,4 @@
-"""The verbs that only read the repository: `status`, `why`, `logs`. One fetch, then words."""
+"""The verbs that only read the repository: `status`, `why`, `accuracy`, `logs`. One fetch, then words."""
 
 import threading
 from pathlib import Path
@@ -47,6 +47,19 @@ def why(repo: str | None, job: str, *, json: bool) -> None:
         screen.say_json(verb.as_value(story))
     else:
         verb.show(story, SystemClock().now())
+
+
+def accuracy(repo: str | None, typed: str | None, *, json: bool) -> None:
+    """Hold estimates against what happened."""
+    from reconciler.commands import accuracy as verb
+    from reconciler.commands import moments
+
+    since = None if typed is None else moments.since(typed, SystemClock().now())
+    found = verb.accuracy_of(_looked(repo), since)
+    if json:
+        screen.say_json(verb.as_value(found))
+    else:
+        verb.show(found)
 
 
 def logs(repo: str | None, job: str, number: int | None, folder: Path | None, *, follow: bool) -> None:

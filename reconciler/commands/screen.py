@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reconciler.model.attempt import Attempt
-from reconciler.model.quantity import as_bytes
+from reconciler.model.quantity import as_bytes, as_length
 from reconciler.model.reasons import Reason
 
 if TYPE_CHECKING:
@@ -105,27 +105,14 @@ def one_line(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
-def length(seconds: float) -> str:
-    """A span of time in its two largest units; nothing is said of parts of a second."""
-    left = round(seconds)
-    parts: list[str] = []
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        if left >= size and len(parts) < 2:
-            parts.append(f"{left // size} {unit}")
-            left %= size
-        elif parts:
-            break
-    return " ".join(parts) or "0 s"
-
-
 def since(moment: datetime | None, now: datetime) -> str:
     """How long ago it was."""
-    return NOTHING if moment is None else length(max(0.0, (now - moment).total_seconds()))
+    return NOTHING if moment is None else as_length(max(0.0, (now - moment).total_seconds()))
 
 
 def between(start: datetime | None, end: datetime | None) -> str:
     """How long it took."""
-    return NOTHING if start is None or end is None else length(max(0.0, (end - start).total_seconds()))
+    return NOTHING if start is None or end is None else as_length(max(0.0, (end - start).total_seconds()))
 
 
 def ahead(moment: datetime | None, now: datetime) -> str:
@@ -133,7 +120,7 @@ def ahead(moment: datetime | None, now: datetime) -> str:
     if moment is None:
         return "unknown"
     seconds = (moment - now).total_seconds()
-    return "now" if seconds < 1 else f"in {length(seconds)}"
+    return "now" if seconds < 1 else f"in {as_length(seconds)}"
 
 
 def size(number: int | None) -> str:

@@ -18,6 +18,7 @@ from reconciler.commands import links_table, screen
 from reconciler.commands.names import job_in, unseen
 from reconciler.commands.repository import InStore, Look
 from reconciler.hub.branches import beside, suspicious, told
+from reconciler.hub.estimates import lately
 from reconciler.hub.ledger import RejectedFile, Suspicion, Trouble
 from reconciler.hub.link_table import MeasuredLine
 from reconciler.hub.repo_files import printable
@@ -55,6 +56,8 @@ class Status:
     """Those that are not Ready."""
     links: tuple[MeasuredLine, ...] = ()
     """What the links were measured to do, as the hub says in the store."""
+    of_all: bool = True
+    """Whether it is of all jobs, and not of one."""
 
 
 def status_of(look: Look, job: str | None, said: InStore | None = None) -> Status:
@@ -80,6 +83,7 @@ def status_of(look: Look, job: str | None, said: InStore | None = None) -> Statu
         standstill=said.standstill if said is not None else None,
         regions=regions,
         links=said.links if said is not None and job is None else (),
+        of_all=job is None,
     )
 
 
@@ -188,6 +192,9 @@ def show(status: Status, now: datetime) -> None:
         screen.say("")
     for note in notes(status):
         screen.say(note)
+    estimates = lately(status.records, now) if status.of_all else ""
+    if estimates:
+        screen.say(estimates)
 
 
 def as_value(status: Status) -> dict[str, Any]:

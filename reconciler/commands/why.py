@@ -25,6 +25,7 @@ from reconciler.model.attempt import State
 from reconciler.model.names import JobKey, placement_path, proposal_branch
 from reconciler.model.placement import Placement
 from reconciler.model.problem import Invalid
+from reconciler.model.quantity import as_length
 from reconciler.model.record import JobRecord
 from reconciler.model.region_state import NOT_HEARD, RegionCondition
 from reconciler.model.result import ResultPointer
@@ -144,7 +145,7 @@ def _head(record: JobRecord, now: datetime) -> Iterator[str]:
     yield from (f"  {line}" for line in _approvals(record))
     used = run_seconds_used(record)
     if used:
-        yield f"  run time used by ended attempts: {screen.length(used)}"
+        yield f"  run time used by ended attempts: {as_length(used)}"
     for condition in record.conditions:
         said = [condition.reason.text if condition.reason is not None else "", condition.message]
         yield f"  {condition.type} is {condition.status} since {screen.clock(condition.since)}: {'; '.join(filter(None, said))}"

@@ -21,6 +21,7 @@ from reconciler.planning.lifecycle import settle
 from reconciler.planning.plan import refused_view
 from reconciler.planning.records import approve, next_number, replace_current, with_attempt, withdraw
 from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.staging import estimate_of
 
 
 def what_to_bring(decision: Place, snapshot: Snapshot) -> Brought:
@@ -33,7 +34,8 @@ def placed(
 ) -> tuple[JobRecord, Placement | None, bool]:
     """The record with its new attempt, the placement to publish, and whether it still has to be approved."""
     policy = world.sources.fleet.policy
-    if record.current is not None:  # a proposal, approved and now with room
+    if record.current is not None:  # a proposal, approved and now with room; how long people took was nobody's estimate
+        record = replace_current(record, _estimated(record.current, record, decision.chosen))
         return settle(begun(use_choice(approve(record, now)), found, world, now), policy, now), None, False
     if record.stage is not None:  # nobody is asked about it: it was agreed to with the job that waits for it
         attempt = new_attempt(record, decision.chosen, now, proposed=False)
@@ -59,7 +61,7 @@ def new_attempt(record: JobRecord, chosen: Candidate, now: datetime, *, proposed
     base = record.spec.checkpoint_path
     # An attempt that never started wrote nothing; one that did had the checkpoint before it copied to its own prefix.
     earlier = next((old for old in reversed(record.this_run) if old.started_at is not None and old.checkpoint is not None), None)
-    return Attempt(
+    attempt = Attempt(
         number=number,
         name=name,
         region=chosen.region,
@@ -73,9 +75,18 @@ def new_attempt(record: JobRecord, chosen: Candidate, now: datetime, *, proposed
         checkpoint=own_prefix(base, name) if base is not None else None,
         seeded_from=earlier.checkpoint if earlier is not None and base is not None else None,
         price_usd=chosen.price_usd,
-        estimated_start_at=chosen.start_at,
+        estimated_transfer=estimate_of(record),
         decided_at=now,
         placed_at=None if proposed else now,
+    )
+    return _estimated(attempt, record, chosen)
+
+
+def _estimated(attempt: Attempt, record: JobRecord, chosen: Candidate) -> Attempt:
+    """The attempt with when it is to start and end, as far as anybody knows."""
+    known = record.spec.expected_runtime_seconds is not None
+    return attempt.model_copy(
+        update={"estimated_start_at": chosen.start_at, "estimated_end_at": chosen.end_at if known else None}
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from reconciler.hub.estimates import lately
 from reconciler.hub.ledger import (
     FLEET_FILE,
     HUB_FILE,
@@ -113,7 +114,8 @@ def status_blobs(
     if blobs or _tells_more(hub, ledger):
         blobs[HUB_FILE] = git.write_blob(written(hub))
         shown = [f"{each.path}:{each.line}:{each.column}: {each.code}: {each.what}; {each.todo}" for each in rejected.problems]
-        blobs[README_FILE] = git.write_blob(status_page(outcome.records, shown, notices, hub.regions))
+        estimates = lately(outcome.records.values(), now)
+        blobs[README_FILE] = git.write_blob(status_page(outcome.records, shown, notices, hub.regions, estimates))
     return blobs, fresh
 
 

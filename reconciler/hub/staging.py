@@ -153,19 +153,23 @@ def begun(record: JobRecord, found: Brought, world: World, now: datetime) -> Job
 def new_tasks(
     found: Iterable[StageTask], records: Mapping[JobKey, JobRecord], world: World, priority: int, now: datetime
 ) -> dict[JobKey, JobRecord]:
-    """Records of the tasks that there are none of yet; one that came to nothing is noted as it is wanted now, and the next cycle
-    takes it up again. What is under way or there stays as it is."""
+    """Records of the tasks that there are none of yet; one that came to nothing or is being removed is noted as it is wanted now,
+    and taken up again. What is under way or there stays as it is."""
     regions, policy = world.sources.fleet.regions, world.sources.fleet.policy
     stores, fresh = stores_of(regions), {}
     for task in found:
         key = key_of(task)
         before = records.get(key)
-        if before is None and key not in world.ledger.unread:
+        if before is None:
+            if key in world.ledger.unread:
+                continue  # a person has to look at its record first
             image = regions[task.region].profile.stage_image or world.stage_image
             record = admit(key, wanted_task(task, stores, priority, image), now)
             fresh[key] = settle(record.model_copy(update={"stage": task}), policy, now)
-        elif before is not None and before.phase in (Phase.FAILED, Phase.CANCELLED):
+        elif before.phase in (Phase.FAILED, Phase.CANCELLED):
             fresh[key] = before.model_copy(update={"stage": task})
+        elif before.stage is not None and before.stage.kind == "evict":  # once it is gone it is brought again, as is wanted now
+            fresh[key] = before.model_copy(update={"stage": task.model_copy(update={"kind": "evict"})})
     return fresh
 
 

@@ -14,6 +14,7 @@ from reconciler.model.fleet import Dataset
 from reconciler.model.job_parts import Code
 from reconciler.model.progress import Progress
 from reconciler.model.reasons import Reason
+from reconciler.model.stage import TransferEstimate
 
 
 class State(StrEnum):
@@ -177,7 +178,11 @@ class Attempt(Model):
     price_usd: float | None = None
     """Estimated at the decision; None where a price is not known."""
     estimated_start_at: datetime | None = None
-    """When it was to start, as estimated at the decision."""
+    """When it was to start, as estimated at the decision; of one that had to be approved, when it was let go."""
+    estimated_end_at: datetime | None = None
+    """When it was to end, as estimated then; None where nobody said how long it runs: a limit is no estimate."""
+    estimated_transfer: TransferEstimate | None = None
+    """Of a staging task's first attempt in a run: what bringing the data was believed to take."""
     approved_by: Many[str] = ()
     """Who approved its placement and who merged it, as the forge names them; empty where no forge was asked."""
     approved_in: int | None = None

@@ -56,3 +56,16 @@ def as_bytes(number: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.3g} {unit}"
         size /= 1024
     raise AssertionError
+
+
+def as_length(seconds: float) -> str:
+    """A span of time in its two largest units; nothing is said of parts of a second."""
+    left = round(seconds)
+    parts: list[str] = []
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if left >= size and len(parts) < 2:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+        elif parts:
+            break
+    return " ".join(parts) or "0 s"

@@ -1,5 +1,6 @@
 """A staging task: what is brought to a region before a job's GPUs are held. In the ledger it is a job of the hub's own."""
 
+from datetime import datetime
 from typing import Literal
 
 from pydantic import Field
@@ -25,3 +26,21 @@ class StageTask(Model):
     """Jobs, as `<team>/<job_id>`, for which it was begun before any of them had a place; empty of all other tasks."""
     price_usd: float | None = Field(default=None, ge=0)
     """Of the transfer, as estimated; None where the link's price is not known."""
+    estimated_seconds: float | None = Field(default=None, ge=0)
+    """Until all of it is there, as believed when it was decided, behind or beside what the link carried then; None: not noted."""
+    estimated_bytes_per_second: int | None = Field(default=None, ge=0)
+    """What our transfers together were believed to get of the link then."""
+
+
+class TransferEstimate(Model):
+    """What a transfer was believed to take, kept beside what it took."""
+
+    at: datetime
+    """From when the seconds count: when the task's present run began."""
+    source_region: Name
+    seconds: float = Field(ge=0)
+    """Until all of it is there, behind or beside what else the link carried."""
+    bytes_per_second: int = Field(ge=0)
+    """What our transfers together would get of the link."""
+    size_bytes: int | None = Field(default=None, ge=0)
+    """As declared."""

@@ -18,6 +18,7 @@ from reconciler.planning.haste import haste_of
 from reconciler.planning.scoring import Facts
 from reconciler.planning.snapshot import Holding, JobView, Snapshot
 from reconciler.planning.underway import Underway
+from reconciler.planning.ways import Source
 
 
 class Outlook:
@@ -39,6 +40,10 @@ class Outlook:
         """What is known of the choice, behind the transfers that this pass has begun."""
         move = self._underway.behind(choice.facts.move, region)
         return choice.facts if move is choice.facts.move else replace(choice.facts, move=move)
+
+    def sources(self, choice: Choice, region: str) -> tuple[Source | None, ...]:
+        """From where the choice's datasets are brought, each with when it is there."""
+        return self._underway.in_their_turn(choice.facts.move.sources, region)
 
     def start(self, facts: Facts, region: str, free_at: datetime | None = None) -> Start:
         """When the job starts there, if the room is free now or at that moment."""

@@ -198,7 +198,7 @@ class _Pass:
             move_bytes=facts.move.move_bytes,
             price_usd=facts.price_usd(job.run_seconds),
             dataset_uris=facts.move.uris,
-            sources=facts.move.sources,
+            sources=self._outlook.sources(choice, item.region),
         )
 
     def _reason(self, job: JobView, found: JobClass, best: "_Rated") -> Reason:

@@ -19,7 +19,7 @@ from reconciler.model.names import PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey,
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
 from reconciler.model.region import Region, StoreAddress
-from reconciler.model.stage import StageTask
+from reconciler.model.stage import StageTask, TransferEstimate
 from reconciler.planning.lifecycle import Intent, Wanted
 from reconciler.planning.snapshot import RegionView
 from reconciler.planning.ways import Source as Way
@@ -66,6 +66,24 @@ def task_for(way: Way, view: RegionView, ahead_for: Iterable[JobKey] = ()) -> St
         size_bytes=way.bytes,
         ahead_for=tuple(map(str, ahead_for)),
         price_usd=way.price_usd,
+        estimated_seconds=round(way.seconds, 1),
+        estimated_bytes_per_second=way.usable,
+    )
+
+
+def estimate_of(record: JobRecord) -> TransferEstimate | None:
+    """What a task's next attempt is believed to take; None where that was not noted, or an earlier one of the run began it."""
+    task = record.stage
+    if task is None or task.kind != "dataset" or record.this_run:
+        return None
+    if task.estimated_seconds is None or task.estimated_bytes_per_second is None:
+        return None
+    return TransferEstimate(
+        at=record.submitted_at,
+        source_region=task.source_region,
+        seconds=task.estimated_seconds,
+        bytes_per_second=task.estimated_bytes_per_second,
+        size_bytes=task.size_bytes,
     )
 
 

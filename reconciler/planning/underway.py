@@ -3,6 +3,7 @@
 Scratch of a pass, thrown away at its end. What was under way before the pass is in the snapshot.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from reconciler.planning.links import LinkKey
@@ -46,6 +47,21 @@ class Underway:
             begun = self._taken.get(key, 0.0)
             self._there[source.subject, region] = begun + source.seconds
             self._taken[key] = begun + source.bytes / source.usable if source.usable else begun
+
+    def in_their_turn(self, sources: Sequence[Source | None], region: str) -> tuple[Source | None, ...]:
+        """The sources with when each of them is there: behind what was begun, and one after another over one link."""
+        taken = dict(self._taken)
+        found: list[Source | None] = []
+        for source in sources:
+            if source is None:
+                found.append(None)
+                continue
+            key = (source.region, region)
+            begun = taken.get(key, 0.0)
+            there = self._there.get((source.subject, region), begun + source.seconds)
+            found.append(replace(source, seconds=there) if there != source.seconds else source)
+            taken[key] = begun + source.bytes / source.usable if source.usable else begun
+        return tuple(found)
 
 
 def _comes(source: Source | None, coming: dict[str, float]) -> bool:

@@ -45,15 +45,20 @@ def status_page(
     problems: Sequence[str],
     notices: Iterable[str],
     regions: Mapping[str, RegionCondition] = NO_REGIONS,
+    estimates: str = "",
     most: int = 100,
 ) -> bytes:
-    """README.md of the status branch: counts, regions that are not Ready, what needs a person, and the jobs that are not over."""
+    """README.md of the status branch: counts, regions that are not Ready, what needs a person, and the jobs that are not over.
+
+    `estimates`: in a line, how far off they were; "" where nobody can say.
+    """
     tasks, records = _apart(records)
     counts = Counter(record.phase for record in records.values())
     lines = ["# Status", ""]
     lines += [line for notice in notices for line in (f"> {' '.join(notice.split())}", ">")][:-1]
     lines += ["", "| phase | jobs |", "| --- | --- |"]
     lines += [f"| {phase.value} | {counts[phase]} |" for phase in Phase if counts[phase]]
+    lines += ["", f"{estimates[0].upper()}{estimates[1:]}."] if estimates else []
     lines += _regions(regions)
     lines += _tasks(tasks, most)
     asking = needs_a_person([*records.values(), *tasks], most)
@@ -71,15 +76,24 @@ def status_page(
         ]
         lines += [_row(records[key]) for key in live]
         lines += [f"\n… and {alive - most} more; see `jobs/`"] if alive > most else []
-    ended = nlargest(20, (key for key, record in records.items() if not record.live), lambda key: _ended(records[key]))
-    if ended:
-        lines += ["", "## Ended last", "", "| job | phase | region | attempts | why |", "| --- | --- | --- | --- | --- |"]
-        lines += [_ended_row(records[key]) for key in ended]
-    if problems:
-        lines += ["", "## Refused files", ""]
-        lines += [f"- `{_cell(problem)}`" for problem in problems[:most]]
-        lines += [f"- … and {len(problems) - most} more; see `rejected.json`"] if len(problems) > most else []
+    lines += _ended_last(records)
+    lines += _refused(problems, most)
     return ("\n".join(lines) + "\n").encode()
+
+
+def _ended_last(records: Mapping[JobKey, JobRecord]) -> list[str]:
+    ended = nlargest(20, (key for key, record in records.items() if not record.live), lambda key: _ended(records[key]))
+    if not ended:
+        return []
+    head = ["", "## Ended last", "", "| job | phase | region | attempts | why |", "| --- | --- | --- | --- | --- |"]
+    return [*head, *(_ended_row(records[key]) for key in ended)]
+
+
+def _refused(problems: Sequence[str], most: int) -> list[str]:
+    if not problems:
+        return []
+    more = [f"- … and {len(problems) - most} more; see `rejected.json`"] if len(problems) > most else []
+    return ["", "## Refused files", "", *(f"- `{_cell(problem)}`" for problem in problems[:most]), *more]
 
 
 def _apart(records: Mapping[JobKey, JobRecord]) -> tuple[list[JobRecord], Mapping[JobKey, JobRecord]]:

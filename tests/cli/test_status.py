@@ -14,6 +14,7 @@ import pytest
 
 from reconciler.commands import links_table, screen, status, why
 from reconciler.hub.link_table import MEASURED_KEY, MeasuredLine, MeasuredTable
+from reconciler.model.quantity import as_length
 from reconciler.model.record import JobRecord
 from tests.cli.world import NOW, Command, HubWorld, assert_golden, failed, job, running, succeeded
 from tests.githttp import run_git
@@ -263,7 +264,7 @@ LENGTHS = {0: "0 s", 0.4: "0 s", 59.6: "1 min", 61: "1 min 1 s", 3600: "1 h", 36
 
 @pytest.mark.parametrize(("seconds", "said"), LENGTHS.items())
 def test_a_length_in_its_two_largest_units(seconds: float, said: str) -> None:
-    assert screen.length(seconds) == said
+    assert as_length(seconds) == said
 
 
 def test_what_a_cell_says_stays_on_its_line() -> None:

@@ -102,3 +102,10 @@ def test_a_doubt_about_main_as_a_whole_hides_no_other_line() -> None:
 def test_jobs_are_in_the_order_of_their_names() -> None:
     lines = needs_a_person([record("two", REFUSED), record("one", REFUSED)])
     assert [line.partition(":")[0] for line in lines] == [str(JobKey("red", "one")), str(JobKey("red", "two"))]
+
+
+def test_how_far_estimates_were_off_stands_below_the_counts() -> None:
+    each = record("one")
+    said = status_page({each.key: each}, (), (), estimates="estimates of late: none was off").decode()
+    assert "| Running | 1 |\n\nEstimates of late: none was off.\n" in said
+    assert "stimate" not in page(each)
