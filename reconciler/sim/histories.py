@@ -36,6 +36,8 @@ _SAYINGS: Final = 0.4
 """In this share of the histories people have something to say of regions."""
 _IN_SILENCE: Final = 0.4
 """In this share of those they say something while a region is lost."""
+_TOO_EARLY: Final = 0.15
+"""In this share of those a word is said long before the lease that it names."""
 _BREAKS: Final = weights(befalling.__name__, breaking.__name__, cutting.__name__)
 
 
@@ -52,7 +54,8 @@ def _what_is_said(seed: int, lasts: float) -> list[Happening]:
         return []
     jobs = [_one(draw, "when_lost", draw.uniform(10.0, 200.0)) for _ in range(draw.randint(0, 3))]
     said = [_one(draw, name, draw.uniform(20.0, lasts)) for name in _some(draw, _SAID, draw.randint(1, 5))]
-    return jobs + said + (_said_in_silence(draw) if draw.random() < _IN_SILENCE else [])
+    said += _said_in_silence(draw) if draw.random() < _IN_SILENCE else []
+    return jobs + said + (_said_too_early(draw) if draw.random() < _TOO_EARLY else [])
 
 
 def _said_in_silence(draw: Random) -> list[Happening]:
@@ -64,6 +67,14 @@ def _said_in_silence(draw: Random) -> list[Happening]:
     stops = stops._replace(a=cut.a) if name == "drain" else stops._replace(b=2 * stops.b + 1) if name == "pause" else stops
     goes_on = [stops._replace(at=round(stops.at + draw.uniform(20.0, 200.0), 1), b=0)] if name == "pause" else []
     return [cut, *jobs, stops, *goes_on, Happening(round(cut.at + draw.uniform(380.0, 700.0), 1), "nothing_more")]
+
+
+def _said_too_early(draw: Random) -> list[Happening]:
+    """A region is forgotten by force, of a lease that it takes only after it was given up; and is silent once more."""
+    word = _one(draw, "word", draw.uniform(20.0, 60.0))._replace(b=2, c=0)
+    first = _one(draw, "cut_region", word.at + draw.uniform(40.0, 100.0))._replace(a=word.a, b=3)
+    again = _one(draw, "cut_region", first.at + draw.uniform(480.0, 560.0))._replace(a=word.a, b=1)
+    return [word, first, again, Happening(round(again.at + 300.0, 1), "nothing_more")]
 
 
 def _what_befalls(seed: int) -> tuple[Happening, ...]:
