@@ -11,7 +11,7 @@ from tests.e2e.data.conftest import LARGE_BYTES, MIDDLE_BYTES, SMALL, SMALL_BYTE
 from tests.e2e.data.rig import MB, Rig, killed_at, same_bytes, told
 from tests.waiting import until
 
-SPAN_SECONDS = 3.0
+SPAN_SECONDS = 5.0
 LINK_SHARE = 0.8
 """A reservation is that much of a link at most."""
 
@@ -73,12 +73,12 @@ def test_a_new_rate_holds_while_it_runs(rig: Rig, tmp_path: Path) -> None:
             until(lambda: meter.total > 60 * MB, 60.0, 0.05)
             file.write_text(str(4 * MB))
             changed = meter.samples[-1][0] - meter.samples[0][0]
-            until(lambda: meter.samples[-1][0] - meter.samples[0][0] > changed + 12, 60.0, 0.05)
+            until(lambda: meter.samples[-1][0] - meter.samples[0][0] > changed + 14, 60.0, 0.05)
             paused = meter.samples[-1][0] - meter.samples[0][0]
             slow = meter.most_over(SPAN_SECONDS, after=changed + 2)
             before = meter.total
             file.write_text("0")
-            until(lambda: meter.samples[-1][0] - meter.samples[0][0] > paused + 6, 60.0, 0.05)
+            until(lambda: meter.samples[-1][0] - meter.samples[0][0] > paused + 8, 60.0, 0.05)
             quiet = meter.most_over(SPAN_SECONDS, after=paused + 2)
             file.write_text(str(16 * MB))
             worker.wait()

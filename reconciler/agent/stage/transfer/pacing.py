@@ -15,7 +15,7 @@ from typing import Final
 
 from reconciler.ports import Refused
 
-BODY_SHARE: Final = 0.94
+BODY_SHARE: Final = 0.935
 REQUEST_BYTES: Final = 512
 _BURST_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 0.25
