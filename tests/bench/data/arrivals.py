@@ -66,7 +66,7 @@ def _sweep(first: int, moment: float, dataset: Dataset | None, chance: random.Ra
     team = chance.choice(TEAMS)
     gpus, models = chance.choices((1, 2, 4, 8), (3, 3, 3, 2))[0], chance.choices(("A100", ["H100", "A100"], "H100"), (7, 2, 1))[0]
     priority = chance.choices(("low", "normal", "high"), (2, 6, 2))[0]
-    median = chance.choice((1.0, 2.0, 4.0)) * HOUR
+    median = chance.choice((2.0, 4.0, 8.0)) * HOUR
     for number in range(chance.choices((1, 3, 6), (6, 3, 1))[0]):
         at = moment + number * chance.uniform(60, 600)
         run = min(24 * HOUR, max(600.0, median * math.exp(chance.gauss(0.0, 0.6))))

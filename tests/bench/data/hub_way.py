@@ -25,7 +25,6 @@ from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.progress import Progress
 from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.model.report import PodReport, RegionSummary, WorkloadReport
-from reconciler.planning.links import LinkKey
 from reconciler.planning.shapes import Free, Kind, NodeFacts, ReportFacts
 from tests.bench.data.arrivals import Arrival
 from tests.bench.data.course import Course, Stay
@@ -248,9 +247,6 @@ def _facts(cards: tuple[str, ...], stays: list[tuple[JobRecord, Stay]]) -> Repor
     return ReportFacts(nodes, frozenset({*TEAMS, STAGING_TEAM}), seen, on)
 
 
-def hub_way(place: Place, seed: int, watch: Watch | None = None) -> HubWay:
-    """A new hub that has heard of all regions."""
-    return HubWay(place, Probing(place, PROBE_RULES, random.Random(f"probes {seed}")), watch)
-
-
-LinkShare = dict[LinkKey, float]
+def hub_way(place: Place, seed: int, watch: Watch | None = None, rules: Rules = PROBE_RULES, scatter: float = 0.1) -> HubWay:
+    """A new hub that has heard of all regions; probes tell the truth but for `scatter`."""
+    return HubWay(place, Probing(place, rules, random.Random(f"probes {seed}"), scatter), watch)

@@ -38,11 +38,11 @@ class Site:
 
 
 SITES: Mapping[str, Site] = {
-    "ap-south": Site({A100: 3}, {"A100": 1.7}, (), 0.10),
-    "eu-north": Site({A100: 4, H100: 1}, {"A100": 2.0, "H100": 3.4}, ("gdpr",), 0.35),
-    "eu-west": Site({A100: 3}, {"A100": 2.4}, ("gdpr",), 0.20),
-    "us-east": Site({A100: 4, H100: 2}, {"A100": 2.1, "H100": 3.2}, (), 0.25),
-    "us-west": Site({A100: 3}, {"A100": 1.9}, (), 0.10),
+    "ap-south": Site({A100: 2}, {"A100": 1.7}, (), 0.10),
+    "eu-north": Site({A100: 3, H100: 1}, {"A100": 2.0, "H100": 3.4}, ("gdpr",), 0.35),
+    "eu-west": Site({A100: 2}, {"A100": 2.4}, ("gdpr",), 0.20),
+    "us-east": Site({A100: 3, H100: 2}, {"A100": 2.1, "H100": 3.2}, (), 0.25),
+    "us-west": Site({A100: 2}, {"A100": 1.9}, (), 0.10),
 }
 NEAR = {frozenset({"eu-north", "eu-west"}), frozenset({"us-east", "us-west"})}
 

@@ -1,7 +1,7 @@
 """How the agents of the simulation measure the links: by the agent's own schedule and its own estimate (agent/probing/).
 
 Decides nothing of its own. A probe takes no time here and moves nothing that is counted; what it sees is what one connection more
-would get beside the flows of that moment, and scatters by a tenth. The agent at the source measures a link, the one at the target
+would get beside the flows of that moment, and scatters, by a tenth if nothing else is said. The agent at the source measures a link, the one at the target
 does not: half of what real agents do, and with longer rests.
 """
 
@@ -31,6 +31,7 @@ class Probing:
     place: Place
     rules: Rules
     chance: random.Random
+    scatter: float = 0.1
     courses: dict[LinkKey, Measuring] = field(default_factory=dict)
     due: dict[LinkKey, float] = field(default_factory=dict)
     probes: dict[LinkKey, int] = field(default_factory=dict)
@@ -76,6 +77,6 @@ class Probing:
     def _transfer(self, lines: Lines, key: LinkKey, size: int, now: float) -> Transferred:
         paces = {flow.name: flow.pace for flow in lines.flows.values() if flow.link == key}
         rate = shares({**paces, _PROBE: math.inf}, lines.curves[key].at(now))[_PROBE]
-        rate *= math.exp(self.chance.gauss(0.0, 0.1))
+        rate *= math.exp(self.chance.gauss(0.0, self.scatter))
         moved = int(min(size, rate * self.rules.most_seconds)) or 1
         return Transferred(moved, moved / rate, rate, TcpFacts(self.place.rtts[key], retransmitted=0.0))
