@@ -15,7 +15,7 @@ from tests.bench.data.places import GPUS_A_NODE, Place, place
 from tests.bench.data.plain_ways import plain_ways
 from tests.bench.data.scenes import edge_numbers, falling_link, twenty_over_one_link
 
-USUAL = (1, 7, 1000)
+USUAL = (1, 7, 750)
 """Seed, days, jobs."""
 
 

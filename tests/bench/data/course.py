@@ -41,7 +41,7 @@ class Way(Protocol):
     def decide(self, course: "Course", now: float) -> None:
         """Look at the course, and act on it."""
 
-    def wakes_at(self, course: "Course", now: float) -> float | None:
+    def wakes_at(self, now: float) -> float | None:
         """When something of its own is due next."""
 
     def wake(self, course: "Course", now: float) -> bool:
@@ -142,7 +142,7 @@ def run(course: Course, way: Way, until: float) -> float:
     """Go on until all is over, or to that moment; returns when that was."""
     now, asked_at, ask_at = 0.0, -GAP_SECONDS, None
     while not course.is_over:
-        event, own = course.next_event(now), way.wakes_at(course, now)
+        event, own = course.next_event(now), way.wakes_at(now)
         moments = [moment for moment in (event, own, ask_at) if moment is not None]
         if not moments or min(moments) > until:
             break

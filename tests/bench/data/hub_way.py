@@ -69,7 +69,7 @@ class HubWay:
 
     # ---- the way -------------------------------------------------------------------------------------------------
 
-    def wakes_at(self, course: Course, now: float) -> float | None:
+    def wakes_at(self, now: float) -> float | None:
         """The next probe, or tick."""
         if not self.probing.courses:
             self.probing.begin(now)
@@ -135,7 +135,7 @@ class HubWay:
             sources=Sources(self._files, fleet, (), {}, {}, {}, frozenset(), frozenset()),
             ledger=ledger,
             suspicion=None,
-            regions={name: self._seen(course, name, now) for name in fleet.regions},
+            regions={name: self._seen(course, name) for name in fleet.regions},
             ages=dict.fromkeys(fleet.regions, 1.0),
             withdrawn_at=dict.fromkeys(stopping, 0),
             placements={},
@@ -146,7 +146,7 @@ class HubWay:
             stage_image="reg.example.com/stage:1",
         )
 
-    def _seen(self, course: Course, region: str, now: float) -> RegionSeen:
+    def _seen(self, course: Course, region: str) -> RegionSeen:
         stays = [(record, stay) for record, stay in self._staying(course) if stay.region == region]
         key = tuple(stays and [record.current.name for record, stay in stays if record.current and stay.ended_at is None])
         known = self._facts.get(region)

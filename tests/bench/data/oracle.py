@@ -229,7 +229,9 @@ def regret(questions: Iterable[Question], ends: Mapping[JobKey, float], place: P
         waits = {room.region: waited(question, room, ends) for room in question.rooms}
         copies = [copied(question, way, place) for way in question.copies]
         ways = [*waits.values(), *copies]
-        chosen = copies[0] if question.answer == "copy" else waits.get(question.region, min(waits.values(), key=lambda one: one.end))
+        chosen = (
+            copies[0] if question.answer == "copy" else waits.get(question.region, min(waits.values(), key=lambda one: one.end))
+        )
         soonest = min(one.end for one in ways)
         cheapest = min(cost(question, one, place) for one in ways)
         times.append((chosen.end - question.at) / (soonest - question.at) - 1)

@@ -42,10 +42,10 @@ class PlainWay:
         for job in sorted(course.waiting.values(), key=lambda one: (-one.spec.priority_value, one.at, one.key)):
             self._place(course, job, now)
 
-    def wakes_at(self, course: Course, now: float) -> float | None:
+    def wakes_at(self, now: float) -> float | None:
         """Never."""
 
-    def wake(self, course: Course, now: float) -> bool:
+    def wake(self, course: Course, now: float) -> bool:  # noqa: ARG002
         """Nothing."""
         return False
 

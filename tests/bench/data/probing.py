@@ -35,7 +35,9 @@ class Probing:
     courses: dict[LinkKey, Measuring] = field(default_factory=dict)
     due: dict[LinkKey, float] = field(default_factory=dict)
     probes: dict[LinkKey, int] = field(default_factory=dict)
-    """How many were made."""
+    """How many were made ..."""
+    clear: dict[LinkKey, int] = field(default_factory=dict)
+    """... and how many of them while nothing of ours was on the link."""
 
     def wakes_at(self) -> float | None:
         """When the next link is due."""
@@ -56,6 +58,7 @@ class Probing:
                 found = self._transfer(lines, key, self.rules.sizes[course.step], now)
                 self.courses[key] = after(course, found, Try(line, now, now + found.seconds), self.rules, self.chance)
                 self.probes[key] = self.probes.get(key, 0) + 1
+                self.clear[key] = self.clear.get(key, 0) + all(flow.link != key for flow in lines.flows.values())
             self._plan(key, held, now)
 
     def measured(self, now: float) -> dict[LinkKey, Measured]:
