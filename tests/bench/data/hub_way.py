@@ -153,8 +153,7 @@ class HubWay:
         if known is None or known[0] != key:
             known = self._facts[region] = (key, _facts(self.place.nodes[region], stays))
         workloads = {one.attempt: one for one in self._reported(region, stays)}
-        summary = RegionSummary.model_construct(cluster_id=region, last_heartbeat=START)
-        return RegionSeen("sim", 1, 1, 1, known[1], workloads, summary, None, {}, {}, 0)
+        return RegionSeen("sim", 1, 1, 1, known[1], workloads, _summary(region), None, {}, {}, 0)
 
     def _staying(self, course: Course) -> Iterator[tuple[JobRecord, Stay]]:
         for key, record in self.records.items():
@@ -198,8 +197,8 @@ class HubWay:
         """As a scheduler does: on the fullest node; where none has room at the moment it stays pending."""
         node = course.node_for(job, attempt.region, attempt.gpu_products)
         if node is not None:
-            held_at = attempt.placed_at or moment_of(now)
-            course.hold(job, attempt.region, node, (held_at - START).total_seconds())
+            held_at = ((attempt.placed_at or moment_of(now)) - START).total_seconds()
+            course.hold(job, attempt.region, node, min(now, max(held_at, job.at)))  # the calendar knows whole microseconds only
             course.start(job.key, now)
 
     def _pace(self, course: Course, record: JobRecord) -> None:
@@ -217,6 +216,21 @@ class HubWay:
             flow = Flow(name, (task.source_region, task.region), float(task.size_bytes or 0), self._moved.get(name, 0.0))
             course.lines.flows[name] = flow
         flow.pace = float(attempt.bytes_per_second or 0)
+
+
+def _summary(region: str) -> RegionSummary:
+    """For dashboards: nothing is decided by it."""
+    return RegionSummary(
+        cluster_id=region,
+        gpu_nodes=0,
+        gpu_busy=0,
+        gpu_free=0,
+        gpu_models=(),
+        queued_jobs=0,
+        avg_cpu_usage=None,
+        avg_gpu_usage=None,
+        last_heartbeat=START,
+    )
 
 
 def _file(job: Arrival) -> JobFile:
