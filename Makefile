@@ -63,8 +63,8 @@ golden: $(READY) ## write the golden trees; read the diff
 docs: $(READY) ## write docs/states.md and docs/reasons.md from the code
 	$(BIN)/python -m tests.docs
 
-bench: $(READY) ## figures against design goals, with the machine's load beside them
-	$(BIN)/python -m tests.bench
+bench: $(READY) ## figures against design goals, with the machine's load beside them; SUITE=data: a simulated week of jobs and their data
+	$(BIN)/python -m tests.bench$(if $(filter data,$(SUITE)),.data)
 
 pins: ## solve the pins anew (needs uv)
 	uv pip compile --quiet --upgrade --no-header --no-annotate --python-version 3.11 pyproject.toml --all-extras --group dev -o requirements/constraints.txt
