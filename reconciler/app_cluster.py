@@ -28,10 +28,10 @@ from reconciler.adapters.kube.cluster import OWN_NAMESPACE
 from reconciler.adapters.kube.flux import Flux
 from reconciler.adapters.kube.leading import AgentReplica, Leadership
 from reconciler.adapters.store_probe import Unfit, probe
-from reconciler.agent.health import recent
 from reconciler.agent.loop import Agent
 from reconciler.agent.settings import Settings
 from reconciler.app import measuring, open_store, prober_for, store_address
+from reconciler.app_troubles import Troubles, tell, troubles_of
 from reconciler.model.base import matches_name
 from reconciler.model.grants import Lease, lease_key
 from reconciler.model.policy import Settings as HubSettings
@@ -44,8 +44,6 @@ CHECK_SECONDS = 30.0
 """Between looks at the AdmissionCheck by which Kueue waits for our grants."""
 PROBE_SECONDS = 10.0
 """Between tries to ask the store what it promises."""
-LATELY_SECONDS = 30.0
-"""How long after it was last seen a trouble is taken to go on."""
 STALE_SECONDS = 60.0
 """Without a step for so long, whoever leads is not well."""
 
@@ -166,6 +164,8 @@ class ClusterRegion:
         """Whether another replica has renewed the region's lease since this one did: then only this one's way to its server is
         broken, and what it would report is old. Where nobody can reach the API server, nobody else has begun to."""
         agent = self._agent
+        if agent is not None and agent.memory.holding.watched is not None:
+            return True
         lease = agent.memory.holding.lease if agent is not None and agent.memory.holding.sent_at is not None else None
         if agent is None or lease is None:
             return False
@@ -179,24 +179,11 @@ class ClusterRegion:
         )
 
     def _tell(self) -> None:
-        """Log what went wrong in the agent's steps, each once while it goes on: where the store is away, no report tells."""
-        troubles = self._troubles()
-        for (code, about), words in troubles.items():
-            if (code, about) not in self._told:
-                self._log.warning("trouble", code=code, about=about, what=words)
-        for code, about in self._told - troubles.keys():
-            self._log.info("over", code=code, about=about)
-        self._told = frozenset(troubles)
+        self._told = tell(self._log, self._troubles(), self._told)
 
-    def _troubles(self) -> dict[tuple[str, str], str]:
-        """What went wrong lately, and what is not released and why."""
+    def _troubles(self) -> Troubles:
         agent = self._agent
-        if agent is None:
-            return {}
-        memory, now = agent.memory, self._clock.monotonic()
-        lately = recent(memory.troubles, now, LATELY_SECONDS)
-        found = {(code, about): trouble.message for (code, about), trouble in lately.items()}
-        return found | {(note.code, note.message.partition(" ")[0]): note.message for note in memory.notes}
+        return {} if agent is None else troubles_of(agent, self._clock.monotonic())
 
     def _keep_check(self) -> None:
         """Kueue's queues admit nothing while nobody answers for their check."""

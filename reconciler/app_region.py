@@ -1,7 +1,8 @@
 """Wiring of a region on one machine: local cluster, local sync engine, and the regional agent beside them.
 
 The agent is the one that runs against Kubernetes; only what it talks to is local. The nodes are those that the region's file
-declares. Killed at any moment, the next start in the same folder goes on, with the programs that still run.
+declares. Killed at any moment, the next start in the same folder goes on, with the programs that still run. Those do not outlive
+the region's lease: when no renewal has come for as long as the fence and its kill take, they are ended without the agent.
 """
 
 import os
@@ -16,12 +17,13 @@ import structlog
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.documents import reader
-from reconciler.adapters.local import LocalCluster, LocalSync, NodeSpec, ProcessRuntime, ProcessSettings, kept_record
+from reconciler.adapters.local import LocalCluster, LocalSync, NodeSpec, ProcessRuntime, ProcessSettings, kept_record, say_alive
 from reconciler.adapters.local import Settings as ClusterSettings
 from reconciler.agent.loop import Agent
 from reconciler.agent.record import Record, decode, joined
 from reconciler.agent.settings import Settings, Times, timed
 from reconciler.app import measuring, open_repository, policy_at, prober_for, store_for
+from reconciler.app_troubles import tell, troubles_of
 from reconciler.model.base import matches_name
 from reconciler.model.gpu import parse_model
 from reconciler.model.names import STAGING_TEAM, region_branch
@@ -31,8 +33,13 @@ from reconciler.model.region import LossTimes, NodePool, Region
 from reconciler.ports import EntryKind, GitRepository, Refused, Transient
 
 MIB = 1024**2
+_BEAT_SECONDS = 0.2
+_AGENT_FIRST_SECONDS = 2.0
+"""An agent that is there stops what must be stopped itself; programs are ended without it so much later, at most."""
 CLUSTER = "cluster"
 """Folder in a region's, of its objects."""
+ALIVE = "alive.json"
+"""File in a region's folder: until when its programs may run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,7 @@ class LocalRegion:
         clock = SystemClock()
         runtime = ProcessRuntime(options.folder / "pods", _processes(options.folder))
         settings = ClusterSettings(region.name, teams, options.images)
+        self._alive = options.folder / ALIVE
         self._cluster = LocalCluster(options.folder / CLUSTER, nodes_of(region), runtime, clock, settings)
         self._sync = LocalSync(self._cluster, git, region_branch(region.name), clock, options.poll_seconds)
         self._prober = prober_for(region.name, store) if options.probes else None
@@ -84,25 +92,49 @@ class LocalRegion:
 
     def run(self) -> None:
         """Let the region live until `stop`. Blocks."""
-        living = threading.Thread(target=self._live, name="cluster", daemon=True)
-        living.start()
+        threads = [threading.Thread(target=each, name=each.__name__, daemon=True) for each in (self._live, self._beat)]
+        for thread in threads:
+            thread.start()
         self._log.info("region started")
         try:
             with measuring(self._prober):
                 self._agent.run(self._stop, self._wake)
         finally:
-            living.join(10)
+            for thread in threads:
+                thread.join(10)
             self._cluster.close()
 
+    def _beat(self) -> None:
+        """Say after each renewal until when programs may run, and log what is wrong. Beside all that may wait for a remote."""
+        told, said, trouble = frozenset[tuple[str, str]](), None, ""
+        while not self._stop.wait(_BEAT_SECONDS):
+            renewal = self._agent.memory.renewal
+            if renewal is not None and renewal != said:
+                try:
+                    self._say_alive(renewal.monotonic)
+                    said, trouble = renewal, ""
+                except OSError as error:
+                    trouble = f"{self._alive} cannot be written: {error.strerror}; programs end at the time that it said last"
+            found = dict(troubles_of(self._agent, self._clock.monotonic()))
+            told = tell(self._log, found | ({("NotAlive", "programs"): trouble} if trouble else {}), told)
+
+    def _say_alive(self, renewed: float) -> None:
+        settings = self._agent.settings
+        stop_at = renewed + settings.self_fence_seconds
+        late = min(_AGENT_FIRST_SECONDS, settings.fence_kill_seconds / 2)
+        say_alive(self._alive, stop_at + late, stop_at + settings.fence_kill_seconds)
+
     def _live(self) -> None:
+        told, trouble = frozenset[tuple[str, str]](), ""
         while not self._stop.is_set():
             try:
                 changed = self._cluster.step()
-                changed = self._sync.step() or changed
+                if self._sync.step():  # one that is not due yet says nothing of the remote
+                    changed, trouble = True, ""
             except (Transient, Refused) as error:
-                self._log.warning("trouble", what=str(error))
-                changed = False
+                trouble, changed = str(error), False
                 self._stop.wait(1.0)
+            told = tell(self._log, {("NotSynced", "the region"): trouble} if trouble else {}, told)
             if changed:
                 self._wake.set()
             dues = [due for due in (self._cluster.next_due(), self._sync.next_due()) if due is not None]
@@ -123,7 +155,9 @@ def _kept_up(options: RegionOptions, region: Region, loss: LossTimes) -> Setting
 def _processes(folder: Path) -> ProcessSettings:
     """What programs find: this interpreter first on PATH, so that `python3` and `reconciler` are those of the installation."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return ProcessSettings({"PATH": path, "LANG": "C.UTF-8"}, folder / "secrets", folder / "claims", logs=folder / "logs")
+    return ProcessSettings(
+        {"PATH": path, "LANG": "C.UTF-8"}, folder / "secrets", folder / "claims", alive=folder / ALIVE, logs=folder / "logs"
+    )
 
 
 def end_programs(folder: Path) -> None:

@@ -95,6 +95,9 @@ class BulkSource(Protocol):
     def traits(self, found: Found) -> Mapping[str, str]:
         """What `Stream.traits` says, without the bytes."""
 
+    def round_trip_seconds(self, monotonic: Callable[[], float]) -> float:
+        """How long the store's host takes to answer; 0 where that is not known."""
+
     def hold_back(self, receive_bytes: int | None) -> None:
         """So much may be on its way to each connection and not read yet; None: as the system likes. For new connections."""
 
@@ -118,6 +121,9 @@ class BulkTarget(Protocol):
 
     def delete(self, key: str) -> None:
         """Remove one object if it is there."""
+
+    def remove_folders(self) -> None:
+        """Remove the folders that are left when all objects are gone, where a store has such."""
 
     def uploads(self) -> Iterator[Upload]:
         """All unfinished uploads below the folder, oldest first."""

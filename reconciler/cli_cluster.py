@@ -12,6 +12,7 @@ from reconciler.cli_options import (
     FenceKill,
     GpuLabel,
     GpuResource,
+    Listen,
     Look,
     Probes,
     Pullable,
@@ -35,9 +36,7 @@ def agent(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     context: Annotated[
         str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig; else its current one.")
     ] = None,
-    listen: Annotated[
-        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Answer /healthz and /readyz there.")
-    ] = None,
+    listen: Listen = None,
     gpu_resource: GpuResource = "nvidia.com/gpu",
     gpu_label: GpuLabel = "nvidia.com/gpu.product",
     folder: Annotated[

@@ -56,6 +56,7 @@ Report = Annotated[
         help="How often it reports at least: in a third of the region's unknown_seconds or sooner; else every 10 s.",
     ),
 ]
+Listen = Annotated[str | None, typer.Option("--listen", metavar="HOST:PORT", help="Answer /healthz and /readyz there.")]
 Look = Annotated[
     float | None, typer.Option("--look", metavar="SECONDS", min=0.1, max=60, help="How often it looks at its cluster.")
 ]

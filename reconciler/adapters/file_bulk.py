@@ -11,7 +11,7 @@ own little file is there, which is written after its bytes. Links are never foll
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -72,6 +72,10 @@ class FileBulk:
         """A file says nothing of its content."""
         return {}
 
+    def round_trip_seconds(self, monotonic: Callable[[], float]) -> float:  # noqa: ARG002 - the protocol's
+        """None: a disk is no link."""
+        return 0.0
+
     def hold_back(self, receive_bytes: int | None) -> None:
         """Nothing: a disk sends nothing ahead."""
 
@@ -103,19 +107,18 @@ class FileBulk:
             return
 
     def delete(self, key: str) -> None:
-        """Remove one file if it is there, and the folders that are empty then."""
+        """Remove one file if it is there."""
         *above, name = _parts(key)
-        with as_ports_have_it(f"delete {key} in {self._path}"), if_there(), self._root() as root:
-            with folder_in(root, above) as folder, suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=folder)
-            while above:
-                *higher, last = above
-                with folder_in(root, higher) as folder:
-                    if not _removed(folder, last):
-                        return
-                above = higher
-            with suppress(OSError):  # it has more in it, or is a mount
-                self._path.rmdir()
+        where = f"delete {key} in {self._path}"
+        with as_ports_have_it(where), if_there(), self._root() as root, folder_in(root, above) as folder:
+            os.unlink(name, dir_fd=folder)
+
+    def remove_folders(self) -> None:
+        """Remove the folders in which there is nothing; what is a mount stays."""
+        with as_ports_have_it(f"remove {self._path}"), if_there(), self._root() as root:
+            if _emptied(root, []):
+                with suppress(OSError):
+                    self._path.rmdir()
 
     # ---- by parts
 
@@ -245,12 +248,13 @@ def _walk(root: int, parts: list[str]) -> Iterator[Found]:
         yield from _walk(root, [*parts, name])
 
 
-def _removed(folder: int, name: str) -> bool:
-    """Whether an empty folder was removed."""
-    try:
-        os.rmdir(name, dir_fd=folder)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
-            raise
-        return error.errno == errno.ENOENT
-    return True
+def _emptied(root: int, parts: list[str]) -> bool:
+    """Remove the empty folders in the folder `parts`; whether nothing is left in it."""
+    is_empty = True
+    with folder_in(root, parts) as folder, os.scandir(folder) as entries:
+        for entry in list(entries):
+            if entry.is_dir(follow_symlinks=False) and _emptied(root, [*parts, entry.name]):
+                os.rmdir(entry.name, dir_fd=folder)
+            else:
+                is_empty = False
+    return is_empty

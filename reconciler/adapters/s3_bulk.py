@@ -7,13 +7,13 @@ its bytes. What is missing, and what to do about errors, is for the worker.
 Invariant: only the version that was listed is read (`If-Match` on its ETag, and the ETag of the answer).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from reconciler.adapters.s3_answers import ClientFactory, Keys, asking, check_page, config, default_factory, unanswered
 from reconciler.adapters.s3_beside import BesideFolder
-from reconciler.adapters.s3_wire import Wire, md5_in
+from reconciler.adapters.s3_wire import Wire, md5_in, round_trip_seconds
 from reconciler.bulk_port import Beside, BulkSource, CannotCopy, Found, Pace, Part, Stream, Upload, UploadLost, changed, mark_of
 from reconciler.model.staged import MARKER_SUFFIX, NOTE_SUFFIX
 from reconciler.ports import Refused
@@ -92,6 +92,10 @@ class S3Bulk:
             answer: Mapping[str, Any] = self._reading.head_object(**self.named(found.key), IfMatch=f'"{found.etag}"')
         return {name: str(answer[name]) for name in _TRAITS if answer.get(name)}
 
+    def round_trip_seconds(self, monotonic: Callable[[], float]) -> float:
+        """The quickest of some connections to the store's host."""
+        return round_trip_seconds(self._reading.meta.endpoint_url, monotonic)
+
     def hold_back(self, receive_bytes: int | None) -> None:
         """How much may be on its way to each connection and not read yet."""
         self._wire.hold_back(receive_bytes)
@@ -123,6 +127,9 @@ class S3Bulk:
         """Remove one object if it is there."""
         with self._asking("delete", key):
             self._reading.delete_object(**self.named(key))
+
+    def remove_folders(self) -> None:
+        """Nothing: a bucket has none."""
 
     # ---- by parts
 

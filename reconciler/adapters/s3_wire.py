@@ -15,8 +15,10 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
 from reconciler.adapters.s3_answers import CONNECT_SECONDS, redacted
@@ -29,10 +31,11 @@ if TYPE_CHECKING:
 
 _READ_SECONDS: Final = 20.0
 _CONNECTIONS: Final = 64
+_CONNECTS: Final = 5
 _BLOCK_BYTES: Final = 64 * 1024
 _VALID_SECONDS: Final = 3600
 _ERROR_BYTES: Final = 64 * 1024
-_WINDOW_CLAMP: Final = getattr(socket, "TCP_WINDOW_CLAMP", None)
+_LARGEST: Final = Path("/proc/sys/net/core/rmem_max")
 _PLAIN_MD5: Final = re.compile(r"[0-9a-f]{32}")
 
 Answer = Mapping[str, str]
@@ -107,9 +110,7 @@ class Wire:
         from botocore.httpsession import URLLib3Session
         from botocore.utils import get_environ_proxies
 
-        options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
-        if receive_bytes is not None and _WINDOW_CLAMP is not None:
-            options.append((socket.IPPROTO_TCP, _WINDOW_CLAMP, receive_bytes))
+        options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), *_receiving(receive_bytes)]
         session: Any = URLLib3Session
         opened: URLLib3Session = session(
             verify=os.environ.get("AWS_CA_BUNDLE") or os.environ.get("REQUESTS_CA_BUNDLE") or True,
@@ -119,6 +120,31 @@ class Wire:
             socket_options=options,
         )
         return opened
+
+
+def _receiving(receive_bytes: int | None) -> list[tuple[int, int, int]]:
+    """The option of a socket that holds so much. Not TCP_WINDOW_CLAMP: kernels that tune the buffer widen the clamp again.
+
+    The kernel doubles what it is given, and takes no more than `rmem_max`: where that is far too little for a long link, its own
+    tuning goes further.
+    """
+    if receive_bytes is None:
+        return []
+    asked = receive_bytes // 2
+    largest = int(_LARGEST.read_text("ascii")) if _LARGEST.exists() else asked
+    return [] if asked > 2 * largest else [(socket.SOL_SOCKET, socket.SO_RCVBUF, min(asked, largest))]
+
+
+def round_trip_seconds(url: str, monotonic: Callable[[], float]) -> float:
+    """How long it takes to be connected, the quickest of a few; 0 where it cannot be (a proxy leads there, nothing answers)."""
+    parts, times = urlsplit(url), list[float]()
+    address = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    with suppress(OSError):
+        for _ in range(_CONNECTS):
+            began = monotonic()
+            with socket.create_connection(address, timeout=CONNECT_SECONDS):
+                times.append(monotonic() - began)
+    return min(times, default=0.0)
 
 
 def md5_in(answer: Answer) -> str:

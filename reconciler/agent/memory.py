@@ -103,6 +103,8 @@ class Memory:
     """Whether nothing of ours may run, as of the last pass."""
     # record
     recalled: bool = False
+    joined: bool = False
+    """Whether the record names this agent."""
     told: Renewal | None = None
     """The renewal that the record told of last, and ..."""
     inherited: float | None = None

@@ -21,6 +21,12 @@ FULL: Final = 700_000
 """Bytes with which nothing more is released: the rest is for the indexes of what runs. About 7000 attempts of usual names."""
 
 
+ANYBODY: Final = "*"
+"""Among the agents that a record names: there may have been others before, for the record is an older agent's."""
+_REMEMBERED: Final = 40
+"""Agents that are kept in mind; a new one with each start."""
+
+
 class Broken(Exception):
     """The record cannot be read: it was cut, edited, or written by a newer agent."""
 
@@ -57,6 +63,8 @@ class Renewal:
     boot: str
     lasts_seconds: float | None = None
     """From its sending until everything is stopped, as the lease said then; None where an older agent wrote it."""
+    number: int | None = None
+    """The lease's, which rises with every renewal; None where an older agent wrote it."""
 
 
 def newer(one: Renewal | None, other: Renewal | None) -> Renewal | None:
@@ -80,6 +88,14 @@ class Record:
     seen: tuple[int, int] = (0, 0)
     """Term and version of the newest grants that were acted upon."""
     attempts: Mapping[Key, Entry] = field(default_factory=dict)
+    agents: tuple[str, ...] = (ANYBODY,)
+    """The agents of this cluster, each written down before it takes the lease; the newest last."""
+
+
+def with_agent(agents: Iterable[str], incarnation: str) -> tuple[str, ...]:
+    """The agents with one more, if it is not among them."""
+    known = tuple(agents)
+    return known if incarnation in known else (*known[1 - _REMEMBERED :], incarnation)
 
 
 def encode(record: Record) -> bytes:
@@ -89,8 +105,9 @@ def encode(record: Record) -> bytes:
         "form": _FORM,
         "epoch": record.epoch,
         "fenced": record.fenced,
-        "renewal": renewal and [renewal.sent_at.isoformat(), renewal.monotonic, renewal.boot, renewal.lasts_seconds],
+        "renewal": renewal and _said_of(renewal),
         "seen": list(record.seen),
+        "agents": list(record.agents),
         "attempts": {
             str(key): [entry.uid, entry.generation, entry.nodes, written_indexes(entry.done), *_maker(entry)]
             for key, entry in sorted(record.attempts.items())
@@ -112,6 +129,7 @@ def decode(body: bytes) -> Record:
             renewal=_renewal(said["renewal"]),
             seen=(_number(term), _number(version)),
             attempts=dict(_attempts(said["attempts"])),
+            agents=tuple(map(str, said.get("agents", (ANYBODY,)))),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Broken(f"it is not a record of an agent ({type(error).__name__}: {error})") from error
@@ -142,14 +160,19 @@ def _number(value: Any) -> int:
     return value
 
 
+def _said_of(renewal: Renewal) -> list[Any]:
+    return [renewal.sent_at.isoformat(), renewal.monotonic, renewal.boot, renewal.lasts_seconds, renewal.number]
+
+
 def _renewal(said: Any) -> Renewal | None:
     if said is None:
         return None
-    sent_at, monotonic, boot, *lasts = said
+    sent_at, monotonic, boot, *more = said
+    lasts, number = (*more, None, None)[:2]
     when = datetime.fromisoformat(sent_at)
     if when.tzinfo is None:
         raise ValueError(f"{sent_at!r} has no time zone")
-    return Renewal(when, float(monotonic), str(boot), float(lasts[0]) if lasts and lasts[0] is not None else None)
+    return Renewal(when, float(monotonic), str(boot), None if lasts is None else float(lasts), number and _number(number))
 
 
 def _attempts(said: Mapping[str, Any]) -> Iterable[tuple[Key, Entry]]:

@@ -3,21 +3,21 @@
 Decides when the store is asked; which epoch may be taken is lease.py's.
 """
 
+from collections.abc import Sequence
+
 from reconciler.agent.changing import changed
 from reconciler.agent.deadman import Deadman
 from reconciler.agent.decide import Right
 from reconciler.agent.lease import Holding, LeaseBroken, LeaseHeld, Taking, fence_at, inherited_from, is_valid, renew, unread
 from reconciler.agent.memory import AT_ONCE, Memory, Site, troubled
 from reconciler.agent.reading import is_active, is_suspended, labels_of, makes_no_pods
-from reconciler.agent.record import Broken, Record, Renewal, decode, joined, joining
+from reconciler.agent.record import Broken, Record, Renewal, decode, encode, joined, joining, with_agent
 from reconciler.model.grants import lease_key
 from reconciler.model.names import LABEL_ATTEMPT
 from reconciler.ports import Conflict, Refused, Transient
 
 _MARGIN_SECONDS = 30.0
 """For clocks that do not run alike, beyond what a lease says of itself."""
-_REMEMBERED = 15
-"""Agents before this one that are kept in mind while there is no record."""
 
 
 def with_recalled_epoch(site: Site, memory: Memory) -> Memory:
@@ -60,7 +60,7 @@ def _shorter_by(site: Site, renewal: Renewal | None) -> float:
 
 
 def _under(memory: Memory, epoch: int) -> Memory:
-    return changed(memory, holding=Holding(epoch, renewal=memory.holding.renewal), renew_at=AT_ONCE)
+    return changed(memory, holding=Holding(epoch, renewal=memory.holding.renewal, own=memory.holding.own), renew_at=AT_ONCE)
 
 
 def with_lease(site: Site, memory: Memory) -> Memory:
@@ -75,15 +75,14 @@ def with_lease(site: Site, memory: Memory) -> Memory:
         # Without record and lease, only the grants can tell an epoch that there was before.
         return changed(memory, renew_at=now + settings.retry_seconds)
     memory = memory if stamp == memory.looked_for else changed(memory, looked_for=stamp)
-    taking = _taking(site, memory, now)
     wall = site.clock.now()
     try:
-        if taking.is_new_here:
-            taking = changed(taking, joined=_joined(site))
+        taking, memory = _taking(site, memory, now)
         after = renew(site.store, holding, taking)
     except LeaseHeld as error:
         memory = changed(memory, holding=unread(error.holding), renew_at=now + settings.retry_seconds)
-        return troubled(memory, "RegionTaken", lease_key(site.region), error, now)
+        until = f"taken over at {site.began.at(error.until):%Y-%m-%d %H:%M:%S} UTC unless it is renewed before"
+        return troubled(memory, *_taken(site), Refused(f"{error}; {until}"), now)
     except (Conflict, Transient, Refused, LeaseBroken) as error:
         again = site.clock.monotonic() + settings.retry_seconds
         # A store that does not answer is asked by one write only, which takes least time; if that was done, it says Conflict.
@@ -92,24 +91,47 @@ def with_lease(site: Site, memory: Memory) -> Memory:
         return troubled(memory, "LeaseNotRenewed", lease_key(site.region), error, now)
     if after.offered is not None:
         return changed(memory, holding=after, renew_at=now + settings.retry_seconds)
-    renewal = Renewal(wall, now, settings.boot, settings.lasts_seconds)
-    return changed(memory, holding=after, renew_at=now + settings.renew_seconds, renewal=renewal, cleared=None)
+    renewal = Renewal(wall, now, settings.boot, settings.lasts_seconds, after.own)
+    others = {about: trouble for about, trouble in memory.troubles.items() if about != _taken(site)}
+    memory = changed(memory, troubles=others) if len(others) < len(memory.troubles) else memory
+    memory = changed(memory, holding=after, renew_at=now + settings.renew_seconds, renewal=renewal, cleared=None)
+    if after.rival is None:
+        return memory
+    words = "has this region's record and took the lease, which was taken back; end that agent: its cluster or folder is a copy"
+    return troubled(memory, "RegionTaken", f"agent {after.rival}", Refused(words), now)
 
 
-def _taking(site: Site, memory: Memory, now: float) -> Taking:
+def _taken(site: Site) -> tuple[str, str]:
+    return "RegionTaken", lease_key(site.region)
+
+
+def _taking(site: Site, memory: Memory, now: float) -> tuple[Taking, Memory]:
+    """What is known for one try. Raises Conflict, Transient or Refused where there is no record and it cannot be begun."""
     holding, grants, settings = memory.holding, memory.known.grants, site.settings
-    return Taking(
+    is_new_here = holding.epoch == 0 and memory.recalled and _is_empty(site)
+    if memory.recalled and not memory.joined:
+        try:
+            _join(site)
+            memory = changed(memory, joined=True)
+        except (Conflict, Transient, Refused) as error:
+            if is_new_here:
+                raise
+            memory = troubled(memory, "RecordNotWritten", "the agent's record", error, now)
+    taking = Taking(
         site.region,
         site.incarnation,
         now,
         valid=is_valid(holding, now, settings.self_fence_seconds),
         cleared=memory.cleared,
-        is_new_here=holding.epoch == 0 and memory.recalled and _is_empty(site),
+        is_new_here=is_new_here,
+        known=lambda: _agents(site, is_new_here=is_new_here) if memory.recalled else None,
+        counted=None if memory.told is None else memory.told.number,
         takeover_seconds=settings.lasts_seconds + _MARGIN_SECONDS,
         granted_epoch=0 if grants is None else grants.epoch,
         self_fence_seconds=settings.self_fence_seconds,
         fence_kill_seconds=settings.fence_kill_seconds,
     )
+    return taking, memory
 
 
 def fence_is_near(site: Site, memory: Memory) -> bool:
@@ -129,18 +151,39 @@ def fence_of(site: Site, memory: Memory) -> float:
     return float("inf") if untried or not known else max(known) + site.settings.self_fence_seconds
 
 
-def _joined(site: Site) -> frozenset[str]:
-    """Which agents of this cluster have tried to take the lease. This one is written down before it tries: killed between the
-    lease and the first record, its successor must know that lease for its own. Raises Conflict, Transient, Refused.
-    """
+def _join(site: Site) -> None:
+    """Write this agent down among those of its cluster before it takes the lease: killed after that, its successor must know
+    that lease for its own. Raises Conflict, Transient or Refused."""
     stored = site.cluster.read_record()
-    known = joined(stored.body) if stored is not None else ()
-    if known is None:
-        return frozenset()  # a record that cannot be read; what it said is for the pass to find out
-    if site.incarnation not in known:
-        known = (*known[-_REMEMBERED:], site.incarnation)
-        site.cluster.write_record(joining(known), expect=None if stored is None else stored.etag)
-    return frozenset(known)
+    before = () if stored is None else joined(stored.body)
+    if before is not None:
+        body = joining(with_agent(before, site.incarnation))
+    elif stored is not None and (record := _decoded(stored.body)) is not None:
+        body = encode(changed(record, agents=with_agent(record.agents, site.incarnation)))
+    else:
+        return  # a record that cannot be read; what it said is for the pass to find out
+    if stored is None or body != stored.body:
+        site.cluster.write_record(body, expect=None if stored is None else stored.etag)
+
+
+def _agents(site: Site, *, is_new_here: bool) -> Sequence[str] | None:
+    """The agents of this cluster; None where that is not known. Without a record only one that has nothing of ours tells."""
+    try:
+        stored = site.cluster.read_record()
+    except (Transient, Refused):
+        return None
+    before = () if stored is None else joined(stored.body)
+    if before is not None or stored is None:
+        return before if is_new_here else None
+    record = _decoded(stored.body)
+    return None if record is None else record.agents
+
+
+def _decoded(body: bytes) -> Record | None:
+    try:
+        return decode(body)
+    except Broken:
+        return None
 
 
 def _is_empty(site: Site) -> bool:
@@ -164,7 +207,7 @@ def right_now(site: Site, memory: Memory, record: Record) -> Right:
     valid = is_valid(memory.holding, now, fence)
     overdue = not valid and now >= fence_at(memory.holding, record, memory.inherited, fence)
     epoch = max(memory.holding.epoch, record.epoch)
-    stop_all = memory.holding.offered is not None or overdue
+    stop_all = memory.holding.offered is not None or overdue or memory.holding.is_ousted
     deadman = _deadman(site, memory, record) if valid and site.settings.deadman else None
     return Right(epoch, valid=valid, stop_all=stop_all, kill_seconds=site.settings.fence_kill_seconds, deadman=deadman)
 

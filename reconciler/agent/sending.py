@@ -9,6 +9,7 @@ from reconciler.agent.health import recent, shown
 from reconciler.agent.lease import SKEW_SECONDS
 from reconciler.agent.memory import AT_ONCE, Memory, Site, troubled
 from reconciler.agent.report import Content, Sender, essence, sent, unreachable
+from reconciler.agent.settings import Settings
 from reconciler.model.grants import report_key
 from reconciler.model.report import Health
 from reconciler.ports import Conflict, Refused, Transient
@@ -64,7 +65,13 @@ def _cleared(memory: Memory) -> Memory:
 
 def health_of(site: Site, memory: Memory, content: Content) -> tuple[Health, ...]:
     """All that is not as it should be."""
-    found = [*_of_lease(site, memory), *_of_clock(site), *memory.notes, *content.accounts.health, *shown(memory.troubles)]
+    found = [
+        *of_lease(memory, site.settings, site.clock.monotonic()),
+        *_of_clock(site),
+        *memory.notes,
+        *content.accounts.health,
+        *shown(memory.troubles),
+    ]
     if memory.known.problem is not None:
         found.append(memory.known.problem)
     if site.prober is not None:
@@ -83,14 +90,15 @@ def _of_clock(site: Site) -> list[Health]:
     return [Health(code="ClockSet", message=words)]
 
 
-def _of_lease(site: Site, memory: Memory) -> list[Health]:
-    holding, now = memory.holding, site.clock.monotonic()
+def of_lease(memory: Memory, settings: Settings, now: float) -> list[Health]:
+    """How the lease is, where it is not as it should be. `now`: of the monotonic clock."""
+    holding = memory.holding
     if holding.offered is not None:
         words = f"epoch {holding.offered} follows {holding.epoch}; everything of ours is being stopped before it is taken"
         return [Health(code="LeaseRevoked", message=words)]
     if memory.fenced:
         return [Health(code="Fenced", message="the lease was not renewed in time; everything of ours is being stopped")]
-    fence = site.settings.self_fence_seconds
+    fence = settings.self_fence_seconds
     if holding.sent_at is not None and now - holding.sent_at > fence / 2:
         words = f"the last renewal is {round(now - holding.sent_at)} s old; at {round(fence)} s everything of ours is stopped"
         return [Health(code="LeaseLate", message=words)]

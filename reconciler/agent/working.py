@@ -28,7 +28,7 @@ from reconciler.agent.changing import changed
 from reconciler.agent.decide import Decision, Right, decide
 from reconciler.agent.memory import Memory, Site, troubled
 from reconciler.agent.reading import Key
-from reconciler.agent.record import LARGEST, Broken, Record, decode, encode, joined, newer
+from reconciler.agent.record import ANYBODY, LARGEST, Broken, Record, decode, encode, joined, newer, with_agent
 from reconciler.agent.recovery import recovered
 from reconciler.agent.renewing import by_record, may_start, right_now
 from reconciler.agent.report import Look, Telling, compose
@@ -67,8 +67,7 @@ def worked(site: Site, memory: Memory) -> Memory:
 def _acted_upon(site: Site, memory: Memory, look: Look, record: Record, stored: Stored | None) -> Memory:
     right = right_now(site, memory, record)
     fenced = not right.valid and (record.fenced or (right.stop_all and memory.holding.offered is None))
-    renewal = newer(memory.renewal, record.renewal)
-    base = record if (renewal, fenced) == (record.renewal, record.fenced) else changed(record, renewal=renewal, fenced=fenced)
+    base = _brought_up(site, memory, record, fenced=fenced)
     grants = _not_outdated(memory)
     decision = _decided(site, look, base, grants, right)
     memory = changed(memory, notes=(*memory.notes, *decision.notes)) if decision.notes else memory
@@ -82,7 +81,10 @@ def _acted_upon(site: Site, memory: Memory, look: Look, record: Record, stored: 
             look, memory = _look(site, memory)
         except (Transient, Refused) as error:
             return _unreachable(site, memory, error)
+    # What is not here may run where the one with the lease is.
+    stands_back = memory.holding.watched is not None or memory.holding.is_on_trial
     acted = grants if recorded and outcome.complete and grants is not None else memory.acted
+    acted = None if stands_back else acted
     return _noted(site, memory, acted, decision.record if recorded else record, look)
 
 
@@ -91,6 +93,17 @@ def _decided(site: Site, look: Look, record: Record, grants: Grants | None, righ
     attempts, bare = _gathered(site, look, record, grants), changed(record, renewal=None)
     decision = site.kept.decided.of("now", decide, attempts, bare, grants, right, look.sync)
     return changed(decision, record=changed(decision.record, renewal=record.renewal))
+
+
+def _brought_up(site: Site, memory: Memory, record: Record, *, fenced: bool) -> Record:
+    """The record with the newest renewal, fence and agent in it; itself where nothing is new."""
+    renewal, agents = newer(memory.renewal, record.renewal), record.agents
+    if memory.renewal is not None:
+        # The lease is this agent's: whoever was before an older record had an end.
+        agents = with_agent((name for name in agents if name != ANYBODY), site.incarnation)
+    if (renewal, fenced, agents) == (record.renewal, record.fenced, record.agents):
+        return record
+    return changed(record, renewal=renewal, fenced=fenced, agents=agents)
 
 
 def _says_else(after: Record, before: Record) -> bool:
@@ -148,7 +161,9 @@ def _recall(site: Site, stored: Stored | None, look: Look, memory: Memory) -> tu
     has_lease = memory.holding.epoch > 0 or memory.holding.offered is not None
     if not (has_lease and can_tell):
         return None, memory
-    return recovered(gather(look.state, Record(), known.grants), memory.holding.epoch), memory
+    record = recovered(gather(look.state, Record(), known.grants), memory.holding.epoch)
+    named = None if stored is None else joined(stored.body)
+    return record if named is None else changed(record, agents=named), memory
 
 
 def _without_record(site: Site, memory: Memory, look: Look) -> Memory:

@@ -1,6 +1,7 @@
 """`reconciler confirm`: a person's word that a change of main which looks like an accident was meant."""
 
 import re
+from shlex import quote
 
 from reconciler.commands import screen
 from reconciler.commands.editing import SHOWN, Before, Edit, NothingToDo, commit_on_main
@@ -25,7 +26,7 @@ def _edit(before: Before, sha: str) -> Edit | NothingToDo:
 def _doubted(before: Before, sha: str) -> str:
     doubt = before.look.ledger.hub.suspicion
     if not re.fullmatch(r"[0-9a-f]{4,40}", sha):
-        raise BadInput(f"{sha} is no commit", "give its name in hexadecimal, as `reconciler status` shows it")
+        raise BadInput(f"{quote(sha)} is no commit", "give its name in hexadecimal, as `reconciler status` shows it")
     if doubt is None or not doubt.main:
         raise BadInput("the hub doubts no commit of main", "there is nothing to confirm")
     if not doubt.main.startswith(sha):

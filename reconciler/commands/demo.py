@@ -38,7 +38,7 @@ def demo(root: Path, *, keep: bool) -> None:
         wrong = _verdict(records)
         _say_where(stage, wrong, keep=keep)
         if keep:
-            stay(processes)
+            stay(stage, processes)
     if wrong:
         raise AnswerIsNo
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from reconciler.adapters.clock import SystemClock
@@ -72,7 +73,7 @@ class _Telling:
 def demo_cut(root: Path, cut: str, *, keep: bool) -> None:
     """Run it in a new folder. Raises AnswerIsNo where something was not seen, or not as it must be."""
     if cut not in REGIONS:
-        raise BadInput(f"{cut} is no region of the demo", f"cut off one of {', '.join(REGIONS)}")
+        raise BadInput(f"{quote(cut)} is no region of the demo", f"cut off one of {', '.join(REGIONS)}")
     stage = Stage(root, lines=True)
     _prepare(stage, cut)
     screen.say(_OPENING.format(cut=cut, root=root))
@@ -82,7 +83,7 @@ def demo_cut(root: Path, cut: str, *, keep: bool) -> None:
         wrong = [*_unseen(telling), *_faults(telling)]
         _show(telling, wrong, keep=keep)
         if keep:
-            stay(processes)
+            stay(stage, processes)
     if wrong:
         raise AnswerIsNo
 

@@ -5,6 +5,7 @@ started here are ended, and all of them.
 """
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from reconciler.adapters.clock import SystemClock
 from reconciler.app import STAGE_IMAGE
 from reconciler.app_region import end_programs
 from reconciler.commands import screen
+from reconciler.commands.ends import AnswerIsNo
 from reconciler.commands.repository import Look, look, opened
 from reconciler.model.grants import report_key
 from reconciler.ports import Refused, Transient
@@ -168,21 +170,30 @@ def ended_early(stage: Stage, processes: Running) -> None:
             raise Refused(f"{name} ended by itself with exit code {process.returncode}: {last}; its log is {log}")
 
 
-def stay(processes: Running) -> None:
-    """Until an interrupt, or until something that runs ends by itself."""
+def stay(stage: Stage, processes: Running) -> None:
+    """Until an interrupt. What ends meanwhile is told, with how to start it again, and the others stay: people try a hub's death.
+
+    Raises AnswerIsNo where nothing is left that runs.
+    """
     told = threading.Event()
     before = {number: signal.signal(number, lambda *_: told.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    left = dict(processes)
     try:
-        while not told.wait(0.5) and all(process.poll() is None for process in processes.values()):
-            pass
+        while left and not told.wait(0.5):
+            for name in [name for name, process in left.items() if process.poll() is not None]:
+                _say_ended(stage, name, left.pop(name))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for name, process in processes.items():
-        if process.poll() is not None:
-            screen.say(
-                f"{name} ended by itself with exit code {process.returncode}; the demo ends, its log is in logs/{name}.log"
-            )
+    if not left:
+        screen.say("nothing is left that runs, so the demo ends")
+        raise AnswerIsNo
+
+
+def _say_ended(stage: Stage, name: str, process: "subprocess.Popen[bytes]") -> None:
+    how = f"was killed by signal {-process.returncode}" if process.returncode < 0 else f"ended with code {process.returncode}"
+    screen.say(f"\n{name} {how}, the others stay up; its log is {stage.log(name)}. To start it again:")
+    screen.say(f"  {shlex.join(map(str, process.args))}")  # type: ignore[arg-type]  # started from a list
 
 
 def looked(stage: Stage) -> Look | None:

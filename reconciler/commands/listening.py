@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from reconciler.ports import Refused
@@ -15,7 +16,7 @@ def address_of(listen: str) -> tuple[str, int]:
     """Host and port. Raises Refused for what is no address."""
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\[\]:]+)):([0-9]{1,5})", listen)
     if match is None or int(match[3]) > 65535:
-        raise Refused(f"{listen} is no address to listen on; give HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080")
+        raise Refused(f"{quote(listen)} is no address to listen on; give HOST:PORT, such as 127.0.0.1:8080 or [::1]:8080")
     return match[1] or match[2], int(match[3])
 
 

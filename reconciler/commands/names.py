@@ -5,6 +5,7 @@ Decides also what there is to say of a job that has no record: none yet, or none
 
 import difflib
 from collections.abc import Iterable, Mapping
+from shlex import quote
 
 from reconciler.commands.ends import BadInput
 from reconciler.commands.repository import Look
@@ -27,7 +28,7 @@ def find(typed: str, known: Iterable[JobKey]) -> JobKey:
         raise BadInput(f"{len(fitting)} teams have a job {job_id}", f"say which: {', '.join(map(str, fitting))}")
     close = difflib.get_close_matches(typed, [*map(str, keys), *(key.job_id for key in keys)], n=1, cutoff=0.6)
     hint = f"did you mean {close[0]}?" if close else "`reconciler status` lists all jobs"
-    raise BadInput(f"there is no job {typed}", hint)
+    raise BadInput(f"there is no job {quote(typed)}", hint)
 
 
 def _fitting(typed: str, keys: Iterable[JobKey]) -> list[JobKey]:

@@ -1,6 +1,7 @@
 """Which region a person means by what they typed, and its file."""
 
 from collections.abc import Iterable
+from shlex import quote
 
 from reconciler.commands.editing import Before
 from reconciler.commands.ends import BadInput
@@ -15,7 +16,7 @@ def region_in(typed: str, known: Iterable[str]) -> str:
         return typed
     meant = did_you_mean(typed, names)
     hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(sorted(names)) or 'none'}"
-    raise BadInput(f"there is no region {typed}", hint)
+    raise BadInput(f"there is no region {quote(typed)}", hint)
 
 
 def region_file(before: Before, typed: str) -> tuple[str, bytes, Region]:

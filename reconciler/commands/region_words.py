@@ -57,7 +57,10 @@ def _forget(before: Before, name: str, *, force: bool) -> Edit | NothingToDo:
         raise BadInput(
             f"nobody knows yet that nothing runs in {name}, where {stand} attempts stand: {condition.reason.text}", todo
         )
-    word = Word("", "forget", name, condition.epoch or 0, force=force and not given_up)
+    if force and condition.state is RegionState.UNKNOWN:
+        when = f" at {screen.clock(condition.next_at)} UTC" if condition.next_at is not None else ""
+        raise BadInput(f"{name} does not count as lost yet: {condition.reason.text}", f"wait until it does{when}, and look there")
+    word = Word("", "forget", name, condition.epoch or 0, force and not given_up)
     risk = " The risk that something of it still runs is taken." if word.force else ""
     said = f"{name} is forgotten: {stand} attempts there end as lost{_then(before, name)}"
     return _word(before, word, f"{name} never comes back.{risk}", said)

@@ -12,8 +12,9 @@ from reconciler.hub.sources import Sources
 from reconciler.model.attempt import Attempt
 from reconciler.model.names import JobKey
 from reconciler.model.reasons import Why, code_of
-from reconciler.model.record import REACHABLE, JobRecord, Phase
+from reconciler.model.record import REACHABLE, RELEASE_HONOURED, JobRecord, Phase
 from reconciler.planning.observed import waits_for_region
+from reconciler.planning.records import released
 
 _HELD = frozenset(code_of(why) for why in (Why.REGION_LOST_HELD, Why.TOO_MANY_DISRUPTIONS))
 
@@ -29,6 +30,9 @@ def _edit(before: Before, job: str) -> Edit | NothingToDo:
     last = _to_release(key, record)
     if file is None:
         raise BadInput(f"main has no sound file of {key}", "mend or restore its file first; `reconciler why` says what is wrong")
+    if released(record) < file.spec.release == record.spec.release:
+        said = next(one.reason.text for one in record.conditions if one.type == RELEASE_HONOURED and one.reason is not None)
+        raise BadInput(f"{key} was released too early: {said}", f"commit {file.path} without that line first")
     if file.spec.release >= last.number:
         return NothingToDo(f"{key} is released already; the hub has not taken that in yet")
     body = raised(before.look.git.read(file.blob), file.path, file.spec, last.number, "release")

@@ -1,5 +1,7 @@
 """`reconciler schema`: the published JSON Schema of each kind of file, for editors and other programs."""
 
+from shlex import quote
+
 from reconciler.adapters.schemas import KINDS, as_text, published
 from reconciler.commands import screen
 from reconciler.commands.ends import BadInput
@@ -12,4 +14,4 @@ def schema(kind: str | None) -> None:
     elif kind in KINDS:
         screen.say(as_text(published(kind)).rstrip("\n"))
     else:
-        raise BadInput(f"there is no schema of {kind}", f"kinds are {', '.join(KINDS)}")
+        raise BadInput(f"there is no schema of {quote(kind)}", f"kinds are {', '.join(KINDS)}")

@@ -30,11 +30,11 @@ def say(text: str) -> None:
 
 
 def program() -> str:
-    """How this program was called, for commands to copy."""
+    """How this program was called, for commands to copy: they may follow a `cd`."""
     called = Path(sys.argv[0])
     if called.name != "reconciler" or shutil.which("reconciler") == str(called.absolute()):
         return "reconciler"
-    return str(called)
+    return str(called.absolute())
 
 
 def say_json(value: Any) -> None:

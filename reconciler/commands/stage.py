@@ -7,6 +7,7 @@ What is copied, and when a checkpoint is complete, is for agent/stage.
 import os
 import threading
 from pathlib import Path
+from shlex import quote
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +23,7 @@ INDEX: Final = "JOB_COMPLETION_INDEX"
 WAIT_SECONDS: Final = 3600.0
 """Longer than any start time-out that makes sense; the hub ends a start that takes longer."""
 _LOOK_SECONDS: Final = 2.0
+_SCHEMES: Final = ("file", "s3")
 
 
 def checkpoint(source: str, target: str, wait_seconds: float = WAIT_SECONDS) -> None:
@@ -53,8 +55,8 @@ def checkpoint(source: str, target: str, wait_seconds: float = WAIT_SECONDS) -> 
 def prune(uri: str, keep: int) -> None:
     """Delete the complete checkpoints below a URI but for the newest so many. Raises Refused and Transient."""
     found = _opened(uri, make=False)
-    if found is None:
-        raise Refused(f"there is nothing at {uri}; give the folder in which the checkpoints stand")
+    if found is None or not _is_there(uri, *found):
+        raise Refused(f"there is nothing at {quote(uri)}; give the folder in which the checkpoints stand")
     pruned = prune_below(*found, keep)
     for name, what in pruned.damaged.items():
         screen.say(f"{name} is not whole and was left: {what}")
@@ -71,9 +73,20 @@ def _wait(into: ObjectStore, prefix: str, source: str, wait_seconds: float) -> N
     raise Transient(f"the first node has not brought the checkpoint within {wait_seconds:g} s")
 
 
-def _opened(uri: str, *, make: bool) -> tuple[ObjectStore, str] | None:
-    """The store around a folder's URI, and the folder's name in it; None for a folder of this machine that is not there."""
+def _is_there(uri: str, store: ObjectStore, name: str) -> bool:
     parts = urlsplit(uri)
+    folder = parts.scheme == "file" and Path(unquote(parts.path)).is_dir()
+    return folder or next(iter(store.list(f"{name}/" if name else "")), None) is not None
+
+
+def _opened(uri: str, *, make: bool) -> tuple[ObjectStore, str] | None:
+    """The store around a folder's URI, and the folder's name in it; None for a folder of this machine that is not there.
+
+    Raises Refused for what is no URI of a folder.
+    """
+    parts = urlsplit(uri)
+    if parts.scheme not in _SCHEMES or (parts.scheme == "s3" and not parts.netloc):
+        raise Refused(f"{quote(uri)} is no folder in a store; give file:///folder or s3://bucket/folder")
     above, _, name = parts.path.rstrip("/").rpartition("/")
     if parts.scheme == "file" and not make and not Path(unquote(above)).is_dir():
         return None

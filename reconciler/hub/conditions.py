@@ -3,7 +3,7 @@
 A condition stays as it was told while nothing of it changes but a moment of a few seconds: each word of it is a commit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -62,8 +62,10 @@ def standing_conditions(
         found[name] = RegionCondition(state=RegionState.UNDECLARED, since=now, reason=reason)
     for name, region in regions.items():
         if region.drained_at is not None:
-            reason = because(Why.REGION_DRAINS, region=name, attempts=standing.get(name, 0), by=region.drain_by)
-            next_at = region.drained_at if now < region.drained_at else None
+            is_over = now >= region.drained_at
+            why = Why.REGION_DRAINED if is_over else Why.REGION_DRAINS
+            reason = because(why, region=name, attempts=standing.get(name, 0), by=region.drain_by)
+            next_at = None if is_over else region.drained_at
             found[name] = RegionCondition(state=RegionState.DRAINING, since=now, reason=reason, next_at=next_at)
         elif region.cordoned:
             found[name] = RegionCondition(state=RegionState.CORDONED, since=now, reason=because(Why.CORDONED, region=name))
@@ -71,6 +73,18 @@ def standing_conditions(
         old = before.get(name)
         if old is not None and old.state is new.state:
             found[name] = new.model_copy(update={"since": old.since})
+    return found
+
+
+def awaited_conditions(
+    regions: Collection[str], before: Mapping[str, RegionCondition], now: datetime
+) -> dict[str, RegionCondition]:
+    """What is said of regions whose first agent has not come yet."""
+    found = {}
+    for name in sorted(regions):
+        old = before.get(name)
+        since = old.since if old is not None and old.state is RegionState.AWAITED else now
+        found[name] = RegionCondition(state=RegionState.AWAITED, since=since, reason=because(Why.REGION_AWAITED, region=name))
     return found
 
 

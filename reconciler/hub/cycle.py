@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from reconciler.hub.afterwards import Afterwards
-from reconciler.hub.away import Absence, absence_of, times_of
+from reconciler.hub.away import Absence, absence_of, own_times, times_of
 from reconciler.hub.branches import add_placements, add_regions, moved_regions, notices_of
 from reconciler.hub.budget import PushBudget
 from reconciler.hub.closed import ClosedBranches
@@ -19,6 +19,7 @@ from reconciler.hub.events import events_of
 from reconciler.hub.forge_board import Board, View
 from reconciler.hub.granting import Granting, due
 from reconciler.hub.guarded import GuardedEyes
+from reconciler.hub.home import Home
 from reconciler.hub.intents import suspicion_of
 from reconciler.hub.leader import Leadership
 from reconciler.hub.ledger import HubFile, Suspicion, Trouble
@@ -26,13 +27,12 @@ from reconciler.hub.mark import Mark
 from reconciler.hub.observing import GitEyes, GitSeen
 from reconciler.hub.outputs import Rendered, manifest_changes, summed_up
 from reconciler.hub.placing import unapproved
-from reconciler.hub.publish import Cycle, Publication, status_blobs
+from reconciler.hub.publish import Cycle, Publication, hub_file, status_blobs
 from reconciler.hub.regions import Reports
 from reconciler.hub.results import RESTING_SECONDS, TRIES, Ended, HubOptions, Result
 from reconciler.hub.sources import Documents
 from reconciler.hub.standstill import Standstill
 from reconciler.hub.torn import Pushes
-from reconciler.hub.transfers import crowded_now
 from reconciler.hub.troubles import Standing, full_links, lasting, passing, since
 from reconciler.hub.watch import Watch
 from reconciler.hub.world import Outcome, World
@@ -58,6 +58,7 @@ class Hub:
         self._granting = Granting(store)
         self._afterwards = Afterwards(store, clock)
         self._standstill = Standstill(store, options.holder)
+        self._home, self._store_id = Home(store, options.holder), ""
         self._term = self._above = 0
         self._budget = PushBudget(clock.monotonic)
         self._closed = ClosedBranches(clock.monotonic)
@@ -119,6 +120,7 @@ class Hub:
         if seen is None or self._pushes.finish(seen.heads):
             return None
         self._yield_to(seen.ledger.hub)
+        self._store_id = self._home.step(seen.ledger.hub.store, self._term, self._clock.now())
         times = times_of(seen)
         if (regions := frozenset(times) | frozenset(seen.manifests)) != self._regions:
             self._regions = regions
@@ -222,6 +224,9 @@ class Hub:
             conditions=absence.conditions,
             images=self.board.images.known(seen.sources.fleet.settings.images),
             unreachable=absence.troubles,
+            loss=own_times(seen),
+            words=absence.words,
+            store=self._store_id,
             inputs=digest([named, marks])[:16],
             measured=self._reports.measured(),
         )
@@ -252,15 +257,7 @@ class Hub:
         add_regions(publication, self._git, seen, rendered, shut, outcome.events)
         outcome = add_placements(publication, self._git, outcome, world.refused.keys())
         troubles = self._troubles(world, seen, outcome, now)
-        hub = HubFile(
-            main=seen.main.commit if world.suspicion is None else seen.ledger.hub.main,
-            suspicion=world.suspicion,
-            troubles=troubles,
-            term=self._term,
-            holder=self._options.holder,
-            regions=dict(world.conditions),
-            crowded=crowded_now(outcome.crowded),
-        )
+        hub = hub_file(world, outcome, seen.main.commit, troubles, (self._term, self._options.holder))
         blobs, fresh = status_blobs(self._git, world, outcome, hub, notices_of(hub), now)
         self._eyes.records.records |= fresh  # the next look need not read what was just written
         if blobs:

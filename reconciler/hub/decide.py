@@ -20,6 +20,7 @@ from reconciler.hub.review import NeverIn, approved_region, review
 from reconciler.hub.staging import new_tasks, staged, staging_intents, tasks_ahead, tasks_in, why_staging, with_progress
 from reconciler.hub.steady import Steady
 from reconciler.hub.transfers import NO_LINES, Lines, at_its_pace, has_its_turn, lines_of, paced
+from reconciler.hub.troubles import told_ungranted
 from reconciler.hub.world import Outcome, Unrendered, World
 from reconciler.model.attempt import Attempt, State
 from reconciler.model.attempt import Outcome as HowEnded
@@ -126,11 +127,11 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     old, jobs, conflicts = world.ledger.records, world.sources.jobs, world.sources.conflicts
     steady.under(policy)
     steady.keep_only(old)
-    unread = world.ledger.unread
+    unread, ungranted = world.ledger.unread, told_ungranted(world.ledger.hub.troubles)
     staging = staging_intents(old, world.sources.fleet.regions)
     records: dict[JobKey, JobRecord] = {}
     for key, record in old.items():
-        seen = _seen(record, world)
+        seen = _seen(record, world, ungranted)
         if record.stage is not None:
             turned, intent = staging[key]
             after = with_progress(advance(turned, intent, seen, policy, now), seen.workload)
@@ -156,7 +157,7 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     return records
 
 
-def _seen(record: JobRecord, world: World) -> Seen:
+def _seen(record: JobRecord, world: World, ungranted: Mapping[str, str]) -> Seen:
     attempt = record.current
     if attempt is None:
         return NOTHING_SEEN
@@ -164,10 +165,10 @@ def _seen(record: JobRecord, world: World) -> Seen:
     version = world.withdrawn_at.get(attempt.name)
     epoch = world.epochs.get(attempt.region, 0)
     if region is None:
-        return Seen(None, without_it=False, away=away, epoch=epoch)
+        return Seen(None, without_it=False, away=away, ungranted=ungranted.get(attempt.region), epoch=epoch)
     without_it = version is not None and region.grants_version >= version
     refused = _refused(record.team, attempt, region.sync_errors) if region.sync_errors else None
-    return Seen(region.workloads.get(attempt.name), without_it, refused, away, epoch)
+    return Seen(region.workloads.get(attempt.name), without_it, refused, away, ungranted.get(attempt.region), epoch)
 
 
 def _refused(team: str, attempt: Attempt, errors: Mapping[str, str]) -> str | None:

@@ -47,6 +47,8 @@ class Word:
     epoch: int
     force: bool = False
     by: str = "a person"
+    blob: str = ""
+    """Of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,12 @@ class Declared:
     @property
     def words(self) -> tuple[Word, ...]:
         """What people have said of regions, by the files' names."""
-        said = sorted((slot[1], value) for slot, value in self.values.items() if isinstance(value, Confirmation))
+        slots = sorted(slot for slot, value in self.values.items() if isinstance(value, Confirmation))
+        said = [(slot[1], self.in_force[slot][1], self.values[slot]) for slot in slots]
         return tuple(
-            Word(f"{name}{SUFFIX}", value.says, value.region, value.epoch, force=value.force, by=value.by or "a person")
-            for name, value in said
-            if value.says is not None and value.region is not None and value.epoch is not None
+            Word(f"{name}{SUFFIX}", value.says, value.region, value.epoch, value.force, value.by or "a person", blob)
+            for name, blob, value in said
+            if isinstance(value, Confirmation) and value.says is not None and value.region is not None and value.epoch is not None
         )
 
 

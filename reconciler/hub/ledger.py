@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from reconciler.model.base import Many, Model
 from reconciler.model.names import JobKey, job_at, record_path
 from reconciler.model.record import JobRecord
+from reconciler.model.region import LossTimes
 from reconciler.model.region_state import RegionCondition
 from reconciler.model.report import RegionSummary
 from reconciler.ports import EntryKind, TreeEntry
@@ -44,6 +45,17 @@ class Trouble(Model):
     since: datetime | None = None
 
 
+class WordNoted(Model):
+    """A person's word of a region, as a hub read it."""
+
+    blob: str
+    """Of its file: another one is another word."""
+    report: str = ""
+    """Which report of the region stood there when the word was first read; empty for none."""
+    is_void: bool = False
+    """Whether the region was heard of since, so that the word says nothing of any silence any more."""
+
+
 class HubFile(Model):
     """hub.json: what is true of the hub as a whole."""
 
@@ -56,10 +68,16 @@ class HubFile(Model):
     """Of the hub that writes here: one of an earlier term writes nothing any more."""
     holder: str = ""
     """That hub."""
+    store: str = ""
+    """The id of the object store that it goes with."""
     regions: dict[str, RegionCondition] = Field(default_factory=dict)
     """The regions that are not heard of, or were given up."""
     crowded: dict[str, datetime] = Field(default_factory=dict)
     """`<source> → <target>` of links of which transfers hold more than may be used, and since when."""
+    loss: dict[str, LossTimes] = Field(default_factory=dict)
+    """The times of the regions that have some of their own; of one that is declared no more while attempts stand there."""
+    words: dict[str, WordNoted] = Field(default_factory=dict)
+    """What people say of regions, by the path of the file."""
 
 
 class RejectedFile(Model):

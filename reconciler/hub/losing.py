@@ -6,7 +6,7 @@ given up at a moment. What is done about it is the watch's (watch.py), what beco
 Invariant: no state but Revoked lets anything start elsewhere, and that one is a fact in the store, not a judgement.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from reconciler.hub.leases import LeaseSeen
@@ -60,6 +60,22 @@ def revocable_in(sight: Sight, now: float) -> float | None:
     else:
         lasts = lease.lease.self_fence_seconds + lease.lease.fence_kill_seconds + sight.times.margin_seconds
     return max(lease.since + lasts - now, 0.0)
+
+
+def in_turn(waits: Mapping[str, float], first: float, due: Sequence[str] = ()) -> dict[str, float]:
+    """Seconds until each of these regions is given up, one a minute. `waits`: until it may be, as far as it goes itself; `first`:
+    until any may be; `due`: the order of those that may be now.
+    """
+    left, turn, found = dict(waits), first, {}
+    order = {name: place for place, name in enumerate(due)}
+    while left:
+        turn = max(turn, min(left.values()))
+        ready = (name for name, wait in left.items() if wait <= turn)
+        name = min(ready, key=lambda name: (order.get(name, len(order)), name))
+        found[name] = turn
+        del left[name]
+        turn += ONE_A_MINUTE
+    return found
 
 
 def judged(sight: Sight, now: float) -> Verdict:

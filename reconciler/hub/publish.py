@@ -21,10 +21,12 @@ from reconciler.hub.ledger import (
     Ledger,
     Rejected,
     RejectedFile,
+    Trouble,
     written,
 )
 from reconciler.hub.outputs import changed_records, message
 from reconciler.hub.regions import RegionSeen
+from reconciler.hub.transfers import crowded_now
 from reconciler.hub.world import Outcome, World
 from reconciler.model.names import record_path
 from reconciler.model.policy import Branches
@@ -117,6 +119,22 @@ def status_blobs(
     return blobs, fresh
 
 
+def hub_file(world: World, outcome: Outcome, main: str | None, troubles: tuple[Trouble, ...], leader: tuple[int, str]) -> HubFile:
+    """hub.json as it is to be. `main`: the commit that was read; `leader`: the hub's term and its name."""
+    return HubFile(
+        main=main if world.suspicion is None else world.ledger.hub.main,
+        suspicion=world.suspicion,
+        troubles=troubles,
+        term=leader[0],
+        holder=leader[1],
+        store=world.store,
+        regions=dict(world.conditions),
+        loss=dict(world.loss),
+        words=dict(world.words),
+        crowded=crowded_now(outcome.crowded),
+    )
+
+
 def _tells_more(hub: HubFile, ledger: Ledger) -> bool:
     """Whether the hub's file is worth a commit of its own: not for which commit of main was read last, nor who begins the ledger.
 
@@ -125,7 +143,9 @@ def _tells_more(hub: HubFile, ledger: Ledger) -> bool:
     if hub == ledger.hub:
         return False
     begins = not ledger.blobs and ledger.hub == HubFile()
-    same = {"main": ledger.hub.main} | ({"term": ledger.hub.term, "holder": ledger.hub.holder} if begins else {})
+    same: dict[str, object] = {"main": ledger.hub.main}
+    if begins:
+        same |= {"term": ledger.hub.term, "holder": ledger.hub.holder, "store": ledger.hub.store}
     return hub.model_copy(update=same) != ledger.hub
 
 

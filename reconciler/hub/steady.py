@@ -42,6 +42,7 @@ class Steady:
             and was.without_it == seen.without_it
             and was.refused == seen.refused
             and was.away == seen.away
+            and was.ungranted == seen.ungranted
             and was.epoch == seen.epoch
         )
         return same and (known[3] is None or now < known[3])

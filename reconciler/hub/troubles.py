@@ -14,6 +14,8 @@ from reconciler.model.names import region_branch
 from reconciler.model.reasons import Reason, Why, because
 
 RECORD_UNUSABLE = "RecordUnusable"
+GRANTS_NOT_WRITTEN = "GrantsNotWritten"
+_UNGRANTED = "the grants of {} were not written: "
 PATIENCE_SECONDS = 10.0
 """How long what comes and goes must stand before it is told."""
 
@@ -46,7 +48,7 @@ def passing(world: World, ungranted: Mapping[str, str]) -> Iterator[Trouble]:
     `ungranted`: region → why its grants were not written in the cycle before.
     """
     for name, words in sorted(ungranted.items()):
-        yield _of(name, "GrantsNotWritten", f"the grants of {name} were not written: {words}")
+        yield _of(name, GRANTS_NOT_WRITTEN, f"{_UNGRANTED.format(name)}{words}")
     fresh = world.sources.fleet.policy.thresholds.report_fresh_seconds
     for name in sorted(world.sources.fleet.regions):
         seen, age, away = world.regions.get(name), world.ages.get(name), world.away.get(name)
@@ -61,6 +63,12 @@ def passing(world: World, ungranted: Mapping[str, str]) -> Iterator[Trouble]:
                 yield _of(name, code, f"{name}: {words}")
             for where, words in sorted(seen.sync_errors.items()):
                 yield _of(f"{name}: {where}", "SyncEngineRefuses", f"the sync engine of {name} says of {where}: {words}")
+
+
+def told_ungranted(troubles: Iterable[Trouble]) -> dict[str, str]:
+    """Region → why its grants are not written, where that was told."""
+    found = (one for one in troubles if one.code == GRANTS_NOT_WRITTEN)
+    return {one.subject: one.what.removeprefix(_UNGRANTED.format(one.subject)) for one in found}
 
 
 def lasting(world: World, reports: Mapping[str, str], strangers: Mapping[str, Iterable[str]]) -> Iterator[Trouble]:

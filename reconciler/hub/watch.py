@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reconciler.hub.leases import Leases
-from reconciler.hub.losing import ONE_A_MINUTE, Sight, Verdict, doubts_itself, is_due, judged, silent_together
+from reconciler.hub.losing import ONE_A_MINUTE, Sight, Verdict, doubts_itself, in_turn, is_due, judged, silent_together
 from reconciler.hub.regions import Reports
 from reconciler.model.region import LossTimes
 from reconciler.model.region_state import RegionState
@@ -125,7 +125,7 @@ class Watch:
             self._give_up(due[0], next_epochs)
         for name in sorted(forced):
             self._give_up(name, next_epochs, forced=True)
-        return Watched(self._with_turns(due), doubts, self._failed | self.leases.unseen, self._blind)
+        return Watched(self._with_turns(due, doubts), doubts, self._failed | self.leases.unseen, self._blind)
 
     def _due(self, regions: Collection[str], never_led: Collection[str]) -> list[str]:
         """Which of these may be given up, in their order: one that cannot be, or runs nothing, stands in no other's way."""
@@ -137,15 +137,13 @@ class Watch:
         """Seconds until the next region may be given up."""
         return max(self._gave_up_at + ONE_A_MINUTE - self._monotonic(), 0.0)
 
-    def _with_turns(self, due: Sequence[str]) -> dict[str, Verdict]:
-        """The states; what is due and not given up yet comes in its turn, or at no moment where it cannot be."""
-        verdicts, turn = self.verdicts(), self._turn_in()
-        left = [name for name in due if verdicts[name].next_in == 0.0 and name not in self._failed]
-        turns = {name: turn + place * ONE_A_MINUTE for place, name in enumerate(left)}
-        for name, verdict in verdicts.items():
-            if verdict.state is RegionState.LOST and verdict.next_in == 0.0:
-                verdicts[name] = verdict._replace(next_in=turns.get(name))
-        return verdicts
+    def _with_turns(self, due: Sequence[str], doubts: Collection[str]) -> dict[str, Verdict]:
+        """The states; what is lost is given up in its turn, and at no moment where it cannot be."""
+        verdicts = self.verdicts()
+        lost = {name: one.next_in for name, one in verdicts.items() if one.state is RegionState.LOST and name not in doubts}
+        able = (name for name in lost if name not in self._failed and (lost[name] != 0.0 or name in due))
+        turns = in_turn({name: wait for name in able if (wait := lost[name]) is not None}, self._turn_in(), due)
+        return verdicts | {name: verdicts[name]._replace(next_in=turns.get(name)) for name in lost}
 
     def epochs(self) -> dict[str, int]:
         """Region → the epoch of its lease as it was seen last."""

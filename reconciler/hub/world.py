@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from reconciler.hub.ledger import Ledger, Suspicion, Trouble
+from reconciler.hub.ledger import Ledger, Suspicion, Trouble, WordNoted
 from reconciler.hub.regions import RegionSeen
 from reconciler.hub.review import PlacementFile
 from reconciler.hub.sources import Sources
@@ -13,6 +13,7 @@ from reconciler.model.names import JobKey, region_branch
 from reconciler.model.placement import Placement
 from reconciler.model.reasons import Reason
 from reconciler.model.record import JobRecord
+from reconciler.model.region import LossTimes
 from reconciler.model.region_state import RegionCondition
 from reconciler.planning.image_facts import ImageFacts
 from reconciler.planning.links import LinkKey
@@ -64,6 +65,12 @@ class World:
     """What the regions have measured of the links between them."""
     stage_image: str = ""
     """The image of staging workers, where a region does not name its own."""
+    loss: Mapping[str, LossTimes] = field(default_factory=dict)
+    """The times of the regions that have some of their own."""
+    store: str = ""
+    """The id of the object store."""
+    words: Mapping[str, WordNoted] = field(default_factory=dict)
+    """What people say of regions, as it is to be noted."""
 
     def is_open(self, region: str) -> bool:
         """Whether the remote takes the region's branch."""

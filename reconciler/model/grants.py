@@ -9,6 +9,7 @@ from reconciler.model.base import Many, Model, Name
 
 HUB_LEASE_KEY = "hub/lease.json"
 LEDGER_MARK_KEY = "hub/ledger.json"
+HUB_STORE_KEY = "hub/store.json"
 HUB_TROUBLE_KEY = "hub/trouble.json"
 
 
@@ -86,6 +87,13 @@ class LedgerMark(Model):
 
     schema_version: Literal[1] = 1
     commit: str
+
+
+class StoreIdentity(Model):
+    """Which store this is, among all that a ledger could be used with. Made once, by the first hub."""
+
+    schema_version: Literal[1] = 1
+    id: str = Field(min_length=1)
 
 
 class HubTrouble(Model):

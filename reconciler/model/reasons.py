@@ -41,7 +41,7 @@ class Why(StrEnum):
 
     # Not now.
     CORDONED = "{region} is cordoned"
-    DRAINING = "{region} is being drained: nothing new goes there, and it is to be empty by {by}"
+    DRAINING = "{region} is being drained (`drain_by: {by}`): nothing new goes there"
     NO_REPORT = "{region} has not reported yet"
     REPORT_STALE = "{region} last reported {age_seconds} s ago, more than {limit_seconds} s"
     REGION_UNKNOWN = "{region} has not been heard of since {since}: it gets no new jobs, what runs there goes on; {next}"
@@ -51,13 +51,22 @@ class Why(StrEnum):
     FORGOTTEN_BY_FORCE = (
         "{region} was given up by force: {by} said that it never comes back, and took the risk that something of it still runs"
     )
+    REGION_AWAITED = (
+        "{region} is declared, and no agent of it has reported yet: nothing goes there; `reconciler bootstrap {region}` prints "
+        "what its cluster needs, `reconciler doctor {region}` looks what is wrong there"
+    )
     REGION_UNDECLARED = (
         "{region} is declared no more, and {attempts} attempts still stand there: they go on, and nothing new goes there; put "
         "regions/{region}.yaml back, or wait for their ends; if it never comes back: `reconciler forget {region}`"
     )
     REGION_DRAINS = "{region} is being drained: {attempts} attempts still stand there; what runs at {by} is stopped then"
+    REGION_DRAINED = (
+        "the time to drain {region} ended at {by}: {attempts} attempts still stand there; each of them is stopped, with time to "
+        "save a checkpoint"
+    )
     REGION_SPOKEN_OF = (
-        "confirmations/{file} says that {region} is lost, but it was heard of since: the word has no effect now; remove the file"
+        "confirmations/{file} says that {region} is lost, but it was heard of since: the word has no effect any more, of a later "
+        "silence neither; remove the file"
     )
     HUB_DOUBTS_ITSELF = (
         "{silent} of {known} regions fell silent at once, which looks like a fault of the hub's own: none is given up. If they "
@@ -99,11 +108,16 @@ class Why(StrEnum):
     SOURCE_SUSPICIOUS = "main is doubted, so what runs stays as it is: {what}"
     OVERRIDE_REFUSED = "the placement asks for {region}: {cause}"
     EDITED_AFTER_SUCCESS = "its spec changed after it had succeeded; raise `rerun` to run the new one"
+    RELEASE_AHEAD = (
+        "`release: {release}` was written when the last attempt was {last}: nothing is released ahead, so it has no effect; take "
+        "it out, and once there is something to release: `reconciler release {job}`"
+    )
     NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
     STAGING = "{what} is being brought to {region} first; its GPUs are held when that is there"
     LINK_BUSY = "it waits for its turn on the link from {source} to {target}"
     STAGING_FAILED = "{what} could not be brought to {region}: {message}"
     NOT_WANTED = "no job waits for it any more"
+    NOT_YET_TOLD = "{region} cannot be told yet that it may run: {message}"
     NOT_YET_RUNNING = "{region} has not started it yet: {message}"
 
     # How an attempt ended.

@@ -33,6 +33,9 @@ class Phase(StrEnum):
 REACHABLE = "RegionReachable"
 """The type of the condition that says that the region of a job's attempt is not heard of."""
 
+RELEASE_HONOURED = "ReleaseHonoured"
+"""The type of the condition that says that the spec's `release` names an attempt that there was not when it was read."""
+
 FINISHED = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
 
 
@@ -40,7 +43,7 @@ class Condition(Model):
     """Something that holds of a job, since when and why."""
 
     type: str
-    """SpecAccepted, PlacementHonoured, RunsWhatItSays or RegionReachable."""
+    """SpecAccepted, PlacementHonoured, RunsWhatItSays, RegionReachable or ReleaseHonoured."""
     status: Literal["True", "False"]
     reason: Reason | None = None
     message: str = ""

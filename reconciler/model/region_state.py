@@ -9,13 +9,14 @@ from reconciler.model.reasons import Reason
 
 class RegionState(StrEnum):
     """A region in one word. Of the first four each but the first goes on to the next with time, and back to the first when it is
-    heard of; the others are what people said of a region that is heard of.
+    heard of. One that is declared is awaited until its first agent comes. The others are what people said of a region.
     """
 
     READY = "Ready"
     UNKNOWN = "Unknown"
     LOST = "Lost"
     REVOKED = "Revoked"
+    AWAITED = "Awaited"
     UNDECLARED = "Undeclared"
     DRAINING = "Draining"
     CORDONED = "Cordoned"

@@ -16,7 +16,7 @@ from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, REACHABLE, JobRecord, Phase, Source
 from reconciler.planning.endings import not_started
 from reconciler.planning.observed import Seen, observe, waits_for_region
-from reconciler.planning.records import is_stuck, run_limit, run_seconds_left, with_condition, withdraw
+from reconciler.planning.records import is_stuck, note_release, released, run_limit, run_seconds_left, with_condition, withdraw
 
 DEADLINE_SLACK = timedelta(seconds=15)
 """The region enforces the run time itself; the hub steps in when it has not."""
@@ -45,7 +45,7 @@ _UNSTARTED = frozenset({State.PLACED, State.STAGING, State.GRANTED})
 
 def admit(key: JobKey, wanted: Wanted, now: datetime) -> JobRecord:
     """The record of a job that is new."""
-    return JobRecord(
+    record = JobRecord(
         team=key.team,
         job_id=key.job_id,
         phase=Phase.PENDING,
@@ -55,6 +55,7 @@ def admit(key: JobKey, wanted: Wanted, now: datetime) -> JobRecord:
         rerun=wanted.spec.rerun,
         submitted_at=now,
     )
+    return note_release(record, now)
 
 
 def advance(record: JobRecord, intent: Intent, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
@@ -94,6 +95,7 @@ def _follow(record: JobRecord, wanted: Wanted, now: datetime) -> JobRecord:
     fields = ", ".join(changed_fields(record.spec, wanted.spec)) if edited else ""
     if wanted.spec != record.spec or wanted.source != record.source:
         record = record.model_copy(update={"spec": wanted.spec, "source": wanted.source, "run_hash": wanted.run_hash})
+    record = note_release(record, now)
     # It may end well before the stop reaches it, and what has succeeded runs again only where `rerun` says so: judged at its end.
     back = record.cancelled and record.current is None
     added_again = back and not (record.this_run and record.this_run[-1].state is State.SUCCEEDED)
@@ -139,6 +141,13 @@ def _enforce(record: JobRecord, seen: Seen, policy: Policy, now: datetime) -> Jo
         return withdraw(record, Outcome.DISRUPTED, because(Why.NOT_SYNCED, region=attempt.region, message=seen.refused), now)
     if record.spec.suspend:
         return withdraw(record, Outcome.SUSPENDED, because(Why.SUSPENDED), now)
+    return _timed_out(record, attempt, seen, policy, now)
+
+
+def _timed_out(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
+    """Without what ran out of time. Not while its region is not heard of: it may have started, or ended well, in time."""
+    if seen.away is not None:
+        return record
     if attempt.state is State.GRANTED and attempt.granted_at is not None:
         limit = record.spec.start_timeout_seconds or policy.limits.start_timeout_seconds
         if now - attempt.granted_at > timedelta(seconds=limit):
@@ -222,12 +231,12 @@ def _over(
     if failures > record.spec.retries:
         only = last.reason if failures == 1 else because(Why.RETRIES_EXHAUSTED, failures=failures, retries=record.spec.retries)
         return Phase.FAILED, only
-    if run_seconds_left(record, policy) == 0:
-        return Phase.FAILED, because(Why.DEADLINE_EXCEEDED, limit_seconds=run_limit(record.spec, policy))
-    may_have_run = last.granted_at is not None and record.spec.release < last.number
+    may_have_run = last.granted_at is not None and released(record) < last.number
     if last.outcome is Outcome.REGION_LOST and record.spec.on_region_lost == "hold" and may_have_run:
         return Phase.HELD, because(Why.REGION_LOST_HELD, region=last.region, job=str(record.key))
-    since = [attempt for attempt in run if attempt.number > record.spec.release]
+    if run_seconds_left(record, policy) == 0:  # which counts the silence of a lost region too
+        return Phase.FAILED, because(Why.DEADLINE_EXCEEDED, limit_seconds=run_limit(record.spec, policy))
+    since = [attempt for attempt in run if attempt.number > released(record)]
     disruptions = sum(attempt.outcome in _DISRUPTIVE or _rescheduled(attempt) for attempt in since)
     if disruptions > policy.thresholds.reschedules:
         return Phase.HELD, because(Why.TOO_MANY_DISRUPTIONS, count=disruptions, job=str(record.key))
@@ -246,7 +255,7 @@ def avoided_regions(record: JobRecord) -> frozenset[str]:
     last = record.this_run[-1] if record.this_run else None
     if last is None or not (last.outcome in _DISRUPTIVE or _rescheduled(last)):
         return frozenset()
-    if last.outcome is Outcome.REGION_LOST and record.spec.on_region_lost == "wait" and record.spec.release < last.number:
+    if last.outcome is Outcome.REGION_LOST and record.spec.on_region_lost == "wait" and released(record) < last.number:
         return frozenset()  # it waited for that very region
     return frozenset({last.region})
 

@@ -9,11 +9,11 @@ from datetime import datetime
 
 from reconciler.model.attempt import MAY_RUN, Attempt, Event, Outcome, State
 from reconciler.model.policy import Policy
-from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import JobRecord
 from reconciler.model.report import WorkloadReport
 from reconciler.planning.endings import Ending, ending, waits_otherwise
-from reconciler.planning.records import replace_current, run_limit, withdraw
+from reconciler.planning.records import released, replace_current, run_limit, withdraw
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class Seen:
     """What the region's sync engine says against the attempt's manifest."""
     away: Away | None = None
     """None: the region is heard of."""
+    ungranted: str | None = None
+    """Why the region's grants cannot be written."""
     epoch: int = 0
     """The highest epoch that the region's lease was seen to have; 0 for none. It never falls, so an old look does no harm."""
 
@@ -111,16 +113,11 @@ def _stopping(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, n
     return record if waits or record.current is None else replace_current(record, record.current.moved(Event.STOPPED, now))
 
 
-_ASKED_FOR = frozenset({Outcome.CANCELLED, Outcome.SUSPENDED, Outcome.SUPERSEDED})
-
-
 def _lost_while_stopping(record: JobRecord, attempt: Attempt, seen: Seen) -> JobRecord:
-    """It may have ended well before the stop reached it, and nobody was told: so what the job says of a lost region counts.
-
-    Not where a person has asked for the stop.
+    """It may have ended well before the stop reached it, whatever that was for, and nobody was told: so what the job says of a
+    lost region counts. Not where the job itself is given up.
     """
-    over = record.cancelled or record.spec.suspend or attempt.outcome in _ASKED_FOR
-    if over or record.spec.on_region_lost == "rerun" or attempt.outcome is Outcome.REGION_LOST:
+    if record.cancelled or record.spec.on_region_lost == "rerun" or attempt.outcome is Outcome.REGION_LOST:
         return record
     return replace_current(
         record, attempt.model_copy(update={"outcome": Outcome.REGION_LOST, "reason": _why_lost(attempt, seen.away)})
@@ -130,7 +127,7 @@ def _lost_while_stopping(record: JobRecord, attempt: Attempt, seen: Seen) -> Job
 def _granted(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, now: datetime) -> JobRecord:
     workload = seen.workload
     if workload is None:
-        return record
+        return _told(record, attempt, seen, None)
     found = ending(workload, record.spec, run_limit(record.spec, policy))
     if found is not None:
         return _ended(record, found, workload, now)
@@ -139,8 +136,17 @@ def _granted(record: JobRecord, attempt: Attempt, seen: Seen, policy: Policy, no
     if workload.replaced or (workload.state == "Absent" and workload.uid is not None):
         why = Why.OBJECT_REPLACED if workload.replaced else Why.OBJECT_LOST
         return withdraw(record, Outcome.DISRUPTED, because(why, region=attempt.region), now)
-    waits = waits_otherwise(attempt, workload)
-    return record if waits is None else replace_current(record, attempt.model_copy(update={"reason": waits}))
+    return _told(record, attempt, seen, waits_otherwise(attempt, workload))
+
+
+def _told(record: JobRecord, attempt: Attempt, seen: Seen, waits: Reason | None) -> JobRecord:
+    """Why it does not run yet: for want of its grant, before all that its region says. `waits`: None where nothing is new."""
+    untold = attempt.reason is not None and attempt.reason.code == code_of(Why.NOT_YET_TOLD)
+    if attempt.state is State.GRANTED and seen.ungranted is not None:
+        waits = because(Why.NOT_YET_TOLD, region=attempt.region, message=seen.ungranted)
+    elif waits is None and not untold:
+        return record
+    return record if waits == attempt.reason else replace_current(record, attempt.model_copy(update={"reason": waits}))
 
 
 def waits_for_region(record: JobRecord) -> bool:
@@ -148,7 +154,7 @@ def waits_for_region(record: JobRecord) -> bool:
     attempt = record.current
     if attempt is None or attempt.state is not State.STOPPING or attempt.outcome is not Outcome.REGION_LOST:
         return False
-    return record.spec.on_region_lost == "wait" and record.spec.release < attempt.number and not record.cancelled
+    return record.spec.on_region_lost == "wait" and released(record) < attempt.number and not record.cancelled
 
 
 def _ended(record: JobRecord, found: Ending, workload: WorkloadReport | None, now: datetime) -> JobRecord:

@@ -5,8 +5,8 @@ from datetime import datetime
 from reconciler.model.attempt import ENDED, Attempt, Event, Outcome, State
 from reconciler.model.job import JobSpec
 from reconciler.model.policy import Policy
-from reconciler.model.reasons import Reason
-from reconciler.model.record import Condition, JobRecord, Phase, PlacementSeen
+from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.record import RELEASE_HONOURED, Condition, JobRecord, Phase, PlacementSeen
 
 
 def run_limit(spec: JobSpec, policy: Policy) -> int | None:
@@ -35,6 +35,24 @@ def withdraw(record: JobRecord, outcome: Outcome | None, reason: Reason, now: da
     if attempt is None or attempt.state is State.STOPPING:
         return record
     return replace_current(record, attempt.moved(Event.WITHDRAWN, now, outcome=outcome, reason=reason, **changes))
+
+
+def released(record: JobRecord) -> int:
+    """Number of the last attempt after which a person lets the job go on; 0 for none."""
+    ahead = any(one.type == RELEASE_HONOURED for one in record.conditions)
+    return 0 if ahead else record.spec.release
+
+
+def note_release(record: JobRecord, now: datetime) -> JobRecord:
+    """The record that says whether its spec's `release` counts: not where it named an attempt that was not there when it was
+    read, also not once it is.
+    """
+    old = next((one.reason for one in record.conditions if one.type == RELEASE_HONOURED), None)
+    if old is not None and old.numbers.get("release") == record.spec.release:
+        return record
+    last = record.last.number if record.last is not None else 0
+    ahead = because(Why.RELEASE_AHEAD, release=record.spec.release, last=last, job=str(record.key))
+    return with_condition(record, RELEASE_HONOURED, ahead if record.spec.release > last else None, now)
 
 
 def with_condition(record: JobRecord, kind: str, trouble: Reason | None, now: datetime, message: str = "") -> JobRecord:

@@ -29,6 +29,7 @@ RETRIES = 3
 """Failures of a worker that a run of a task survives; each goes on where the one before was."""
 _PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
 """Nothing is copied before the agent has said how quickly."""
+_COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
 _STAYS = frozenset({State.PLACED, State.STAGING})
 
 
@@ -196,7 +197,7 @@ def turned(record: JobRecord, *, waited_for: bool, evict: bool) -> JobRecord:
 def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, StoreAddress]) -> Intent:
     """What is wanted of a task: that it runs while anybody waits for it. One that has done its work stays as it is.
 
-    A task that is under way keeps the source that it began with. Removing is not waited for by anybody, and comes to its end.
+    A task that is under way goes on as it began. Removing is not waited for by anybody, and comes to its end.
     """
     task = record.stage
     if task is None:
@@ -205,8 +206,11 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
         return Intent(_wanted(record.spec))
     if task.kind == "dataset" and waiting is None:
         return Intent(None)
+    priority = waiting.priority if waiting is not None else 0
+    if record.current is not None:  # whatever has been declared since: it goes on as it began
+        return Intent(_wanted(record.spec.model_copy(update={"priority": priority})))
     again = record.phase in FINISHED and not record.cancelled
-    spec = spec_of(task, stores, waiting.priority if waiting is not None else 0, record.spec.image)
+    spec = spec_of(task, stores, priority, record.spec.image)
     return Intent(_wanted(spec.model_copy(update={"rerun": record.rerun + again})))
 
 
@@ -238,7 +242,7 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
         task = tasks.get(JobKey(STAGING_TEAM, name))
         if task is None or task.stage is None or task.stage.kind != "dataset" or not _is_done(task):
             there = False
-        if task is not None and task.phase in FINISHED | {Phase.HELD} and task.phase is not Phase.SUCCEEDED:
+        if task is not None and task.phase in _COMES_TO_NOTHING:
             why = task.why.text if task.why is not None else task.phase.value
             what = task.stage.subject if task.stage is not None else name
             return because(Why.STAGING_FAILED, what=what, region=attempt.region, message=why)
@@ -254,9 +258,10 @@ def unbrought(tasks: Iterable[JobRecord], now: datetime) -> dict[tuple[str, str]
     found = {}
     for record in tasks:
         task, last = record.stage, record.last
-        if task is None or task.kind != "dataset" or record.phase is not Phase.FAILED or last is None or last.ended_at is None:
+        if task is None or task.kind != "dataset":
             continue
-        if now < last.ended_at + AGAIN:
+        failed_at = last.ended_at if record.phase is Phase.FAILED and last is not None else None
+        if record.phase is Phase.IMPOSSIBLE or (failed_at is not None and now < failed_at + AGAIN):
             words = record.why.text if record.why is not None else "its worker failed"
             found[task.subject, task.region] = because(Why.STAGING_FAILED, what=task.subject, region=task.region, message=words)
     return found

@@ -12,9 +12,11 @@ from reconciler.model.names import JobKey, region_branch
 from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.planning.observed import waits_for_region
+from reconciler.planning.records import released
 from reconciler.sim.judge import spans_within
 from reconciler.sim.left_over import alive_in, in_cluster, in_grants, on_branch
 from reconciler.sim.person import Fields, as_file
+from reconciler.sim.saying import sound_file
 from reconciler.sim.world import World
 
 LOOK_SECONDS: Final = 30.0
@@ -43,7 +45,16 @@ def mend(world: World) -> None:
         region.power_on()
         region.return_nodes()
         region.wake_agent(0.0, 1.0)
+    _mend_files(world)
     world.tell("everything is mended")
+
+
+def _mend_files(world: World) -> None:
+    """People put the regions' files in order."""
+    files = {path: body for path, body in world.person.files.items() if not path.startswith("regions/")}
+    sound = {f"regions/{region.name}.yaml": sound_file(region.name) for region in world.regions}
+    if {**files, **sound} != world.person.files:
+        world.person.commit({**files, **sound})
 
 
 def drain(world: World) -> list[str]:
@@ -79,12 +90,14 @@ def _release(world: World) -> None:
         fields = world.person.fields_at(path)
         record = world.ledger.records.get(JobKey(path.split("/")[1], fields["job_id"]))
         last = record.last if record is not None else None
-        if record is None or last is None or fields.get("release", 0) >= last.number:
+        if record is None or last is None or released(record) >= last.number:
             continue
         held = record.phase is Phase.HELD and record.why is not None and record.why.code == code_of(Why.REGION_LOST_HELD)
         if held or waits_for_region(record):
-            world.tell(f"a person releases {record.job_id} after {last.name}")
-            world.person.edit(path, fields | {"release": last.number})
+            # One that was written too early counts for nothing, until it was taken out.
+            number = last.number if fields.get("release", 0) != last.number or record.spec.release != last.number else 0
+            world.tell(f"a person releases {record.job_id} after {last.name}: release {number}")
+            world.person.edit(path, fields | {"release": number})
 
 
 def faults(world: World) -> list[str]:
@@ -93,7 +106,6 @@ def faults(world: World) -> list[str]:
         *_of_jobs(world),
         *_left_over(world),
         *_of_outcomes(world),
-        *_of_choices(world),
         *_of_results(world),
     ]
     if not any(hub.is_quiet for hub in world.hubs):
@@ -208,14 +220,6 @@ def _of_outcomes(world: World) -> Iterator[str]:
             yield f"{attempt.name} was disrupted, and nothing happened to it"
         if attempt.outcome is Outcome.REGION_LOST and attempt.region not in {one.region for one in world.judge.given_up}:
             yield f"{attempt.name} is said to be lost with {attempt.region}, whose lease nobody revoked"
-
-
-def _of_choices(world: World) -> Iterator[str]:
-    """What must not be done twice is not done again after its region was lost, unless a person says so."""
-    for key, record in world.ledger.records.items():
-        lost = [one.number for one in record.this_run[:-1] if one.outcome is Outcome.REGION_LOST and one.granted_at is not None]
-        if record.spec.on_region_lost == "hold" and lost and record.spec.release < max(lost):
-            yield f"{key} went on after attempt {max(lost)} was lost with its region, and nobody has released it"
 
 
 def _was_hindered(world: World, region: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final
 
-from reconciler.sim import asking, befalling, breaking, cutting
+from reconciler.sim import asking, befalling, breaking, cutting, saying
 from reconciler.sim.ending import drain, mend
 from reconciler.sim.happenings import Happening, plan, weights
 from reconciler.sim.judge import Violation
@@ -31,11 +31,28 @@ _BESIDE_LOSSES: Final = (
     "restart_agent",
 )
 _ASKED: Final = weights(asking.__name__)
+_SAID: Final = weights(saying.__name__)
+_SAYINGS: Final = 0.4
+"""In this share of the histories people have something to say of regions."""
 _BREAKS: Final = weights(befalling.__name__, breaking.__name__, cutting.__name__)
 
 
 def drawn(seed: int) -> tuple[Happening, ...]:
     """The happenings of a seed, in order."""
+    found = _what_befalls(seed)
+    return tuple(sorted([*found, *_what_is_said(seed, max(each.at for each in found))]))
+
+
+def _what_is_said(seed: int, lasts: float) -> list[Happening]:
+    """Of regions and of jobs whose region is lost; drawn by itself, so that what else happens does not hang on it."""
+    draw = Random(f"said {seed}")  # noqa: S311 - it must repeat itself
+    if draw.random() >= _SAYINGS:
+        return []
+    jobs = [_one(draw, "when_lost", draw.uniform(10.0, 200.0)) for _ in range(draw.randint(0, 3))]
+    return jobs + [_one(draw, name, draw.uniform(20.0, lasts)) for name in _some(draw, _SAID, draw.randint(1, 5))]
+
+
+def _what_befalls(seed: int) -> tuple[Happening, ...]:
     draw = Random(f"history {seed}")  # noqa: S311 - it must repeat itself
     if draw.random() < _SCENES:
         return _with_scene(draw, choices_of(seed))

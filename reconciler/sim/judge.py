@@ -21,7 +21,7 @@ DRIFT = 0.02
 """By so much two clocks may count differently."""
 ONE_IN_SECONDS = 60.0
 """At most one region is given up in this time."""
-_REPORTED_SECONDS = 5.0
+REPORTED_SECONDS = 5.0
 """What ended so shortly before a report was written may not be in it."""
 BLIND_SECONDS = 110.0
 """A hub that could not see for longer than this counts its regions' silence anew."""
@@ -222,7 +222,7 @@ class Judge:
 
     def _unheard(self, region: str) -> None:
         """What ended well in a region that is given up, and of which no report came: that nobody could know."""
-        heard = self.reported.get(region, 0.0) - _REPORTED_SECONDS
+        heard = self.reported.get(region, 0.0) - REPORTED_SECONDS
         for name, runs in self.runs.items():
             if runs[0].region == region and max(NEVER if run.ends is None else run.ends for run in runs) > heard:
                 self.touched.add(name)

@@ -26,6 +26,8 @@ class PublicLedger:
 
     remote: Remote
     changed: Callable[[JobKey, Attempt], None]
+    taken: Callable[[JobRecord | None, JobRecord], None] = lambda *_: None
+    """Is told of each record that is new, and of the one before it."""
     records: dict[JobKey, JobRecord] = field(default_factory=dict)
     attempts: dict[tuple[JobKey, int], Attempt] = field(default_factory=dict)
     _named: dict[str, Attempt] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class PublicLedger:
         self.records[record.key] = record
         for attempt in record.attempts:
             self._follow(record.key, attempt)
+        self.taken(before, record)
 
     def _follow(self, key: JobKey, attempt: Attempt) -> None:
         old = self.attempts.get((key, attempt.number))

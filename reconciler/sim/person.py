@@ -104,6 +104,10 @@ class Person:
         found: Fields = json.loads(self.files[path])
         return found
 
+    def has_forgotten(self, region: str) -> bool:
+        """Whether anybody ever said that this region never comes back."""
+        return any(path.startswith(f"confirmations/forget-{region}-") for files in self.history for path in files)
+
     def _note(self, files: dict[str, bytes]) -> None:
         self.files = files
         self.history.append(files)

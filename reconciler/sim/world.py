@@ -19,6 +19,7 @@ from reconciler.sim.git import Remote
 from reconciler.sim.hubs import HubProgram
 from reconciler.sim.judge import Judge
 from reconciler.sim.ledger import STATUS, PublicLedger
+from reconciler.sim.losses import Losses
 from reconciler.sim.person import MAIN, Person, as_file, region_file
 from reconciler.sim.place import Place
 from reconciler.sim.regions import Region
@@ -87,6 +88,7 @@ class World:
         self.person = Person(self.agenda, self.remote)
         self.ledger = PublicLedger(self.remote, self._attempt_changed)
         self.judge = Judge(self.agenda, self.ledger.attempt, self.person.reruns)
+        self.ledger.taken = Losses(self.judge, self.person).taken
         self.remote.moved = self._moved
         self.shelf.written = self._written
         self.hubs, self.regions = [], []

@@ -576,7 +576,7 @@ def test_a_replica_that_slept_through_a_change_of_epoch_stops_nothing_of_the_new
         assert region.phases(A2) == ["Running"]
         region.pass_time(0.5)
     assert first.memory.holding.epoch == 2
-    assert region.lease().incarnation == "incarnation-1"
+    assert region.lease().incarnation == "incarnation-2"
     assert region.runtime.started == [A1, A2]
 
 

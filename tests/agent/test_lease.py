@@ -1,8 +1,10 @@
 """The lease: taken, renewed, lost, revoked, taken anew; on a real store, and on one that loses answers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from reconciler.adapters.file_store import FileStore
 from reconciler.agent.lease import (
     Holding,
     LeaseBroken,
+    LeaseHeld,
     Taking,
     fence_at,
     inherited_from,
@@ -27,8 +30,8 @@ KEY = lease_key("eu")
 FENCE = 240.0
 
 
-def at(now: float, *, valid: bool = True, cleared: int | None = None, incarnation: str = "i1", granted_epoch: int = 0) -> Taking:
-    return Taking("eu", incarnation, now, valid=valid, cleared=cleared, granted_epoch=granted_epoch)
+def at(now: float, *, incarnation: str = "i1", valid: bool = True, **more: Any) -> Taking:
+    return Taking("eu", incarnation, now, valid=valid, **more)
 
 
 def stored(store: ObjectStore) -> Lease:
@@ -80,10 +83,62 @@ def test_a_renewal_whose_answer_is_lost_extends_nothing_and_blocks_nothing() -> 
 
 
 def test_another_incarnation_writes_and_the_epoch_stays(store: FileStore) -> None:
+    renew(store, Holding(), at(0.0))
+    after = renew(store, Holding(1), at(5.0, incarnation="i2"))
+    assert (after.epoch, after.offered, stored(store).incarnation, stored(store).renewal) == (1, None, "i2", 2)
+
+
+Contest = tuple[Sequence[str] | None, int, str]
+CONTESTS: dict[str, Contest] = {
+    "a successor keeps the lease": (("i1", "i2"), 1, "i2"),
+    "a copy's agent that is within its trial loses it": (("i1",), 1, "i1"),
+    "within its trial to the last": (("i1",), 2, "i1"),
+    "a copy's agent that is beyond its trial keeps it": (("i1",), 3, "i2"),
+    "whoever it may be, keeps it": (None, 1, "i2"),
+}
+
+
+@pytest.mark.parametrize("case", CONTESTS)
+def test_nobody_takes_the_lease_back_but_from_a_copy_that_has_started_nothing(store: FileStore, case: str) -> None:
+    known, times, has_it = CONTESTS[case]
     mine = renew(store, Holding(), at(0.0))
-    renew(store, Holding(1), at(5.0, incarnation="i2"))
-    after = renew(store, mine, at(20.0))
-    assert (after.epoch, after.offered, stored(store).incarnation, stored(store).renewal) == (1, None, "i1", 3)
+    other = Holding(1)
+    for number in range(times):
+        other = renew(store, other, at(5.0 + number, incarnation="i2"))
+    if has_it == "i1":
+        after = renew(store, mine, at(20.0, known=lambda: known))
+        assert (after.epoch, after.rival, is_valid(after, 21.0, FENCE)) == (1, "i2", True)
+    else:
+        with pytest.raises(LeaseHeld) as held:
+            renew(store, mine, at(20.0, known=lambda: known))
+        assert (held.value.until, is_valid(held.value.holding, 21.0, FENCE)) == (320.0, False)
+    assert stored(store).incarnation == has_it
+
+
+@pytest.mark.parametrize(("counted", "valid_after"), [(5, 1), (4, 1), (3, 3), (None, 1)])
+def test_who_finds_more_renewals_than_its_record_tells_of_is_on_trial(
+    store: FileStore, counted: int | None, valid_after: int
+) -> None:
+    holding = Holding()
+    for number in range(5):
+        holding = renew(store, holding, at(float(number)))
+    heir, renewals = Holding(1), 0
+    while not is_valid(heir, 10.0 + renewals, FENCE):
+        heir = renew(store, heir, at(10.0 + renewals, incarnation="i2", known=lambda: ("i1", "i2"), counted=counted))
+        renewals += 1
+    assert renewals == valid_after
+
+
+def test_a_stranger_to_the_record_is_waited_for_and_then_followed_by_the_next_epoch_once_all_has_stopped(
+    store: FileStore,
+) -> None:
+    renew(store, Holding(), at(0.0, incarnation="stranger"))
+    with pytest.raises(LeaseHeld) as held:
+        renew(store, Holding(1), at(1.0, known=lambda: ("i0", "i1")))
+    told = renew(store, unread(held.value.holding), at(301.0, known=lambda: ("i0", "i1")))
+    assert (told.offered, stored(store).incarnation) == (2, "stranger")
+    taken = renew(store, told, at(302.0, known=lambda: ("i0", "i1"), cleared=2))
+    assert (taken.epoch, is_valid(taken, 302.0, FENCE), stored(store).incarnation) == (2, True, "i1")
 
 
 def test_a_revoked_lease_is_not_renewed_until_everything_has_stopped(store: FileStore) -> None:

@@ -57,7 +57,7 @@ def test_an_agent_whose_cluster_has_something_of_ours_goes_on_at_once(store: Fil
 
 
 def test_the_lease_of_an_agent_of_this_cluster_is_no_other_clusters(store: FileStore) -> None:
-    taken = renew(store, Holding(), replace(_taking(0.0), joined=frozenset({"other", "me"})))
+    taken = renew(store, Holding(), replace(_taking(0.0), known=lambda: ("other", "me")))
     assert taken.epoch == 3
 
 

@@ -144,8 +144,8 @@ WRONG = {
     "yesterday": "yesterday is no moment",
     "2026-02-30": "2026-02-30 is no day",
     "2026-05-01T14:00:00": "2026-05-01T14:00:00 may be in any time zone",
-    "999999999d": "999999999d is longer than 100 years",
-    "": " is no moment",
+    "999999999d": "999999999d is longer than any calendar",
+    "": "'' is no moment",
 }
 
 

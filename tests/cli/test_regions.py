@@ -75,6 +75,26 @@ def test_a_region_that_nobody_declares_is_told_with_the_one_that_was_meant(comma
     assert (ended.code, ended.err) == (1, "reconciler: there is no region uss\n  did you mean us?\n")
 
 
+@pytest.mark.parametrize("verb", ["cordon", "uncordon", "drain", "lost", "forget"])
+@pytest.mark.parametrize(("typed", "shown"), [("", "''"), (" ", "' '"), ("eu us", "'eu us'")])
+def test_words_that_cannot_be_seen_are_quoted(command: Command, world: HubWorld, verb: str, typed: str, shown: str) -> None:
+    more = ("--in", "1h") if verb == "drain" else ()
+    ended = command(verb, typed, *more, "--repo", world.url)
+    assert (ended.code, ended.err.splitlines()[0]) == (1, f"reconciler: there is no region {shown}")
+
+
+@pytest.mark.parametrize("verb", ["status", "why", "cancel", "rerun", "release", "logs"])
+def test_a_job_of_no_name_is_quoted(command: Command, world: HubWorld, verb: str) -> None:
+    world.cycle()
+    ended = command(verb, "", "--repo", world.url)
+    assert (ended.code, ended.err.splitlines()[0]) == (1, "reconciler: there is no job ''")
+
+
+def test_a_commit_of_no_name_is_quoted(command: Command, world: HubWorld) -> None:
+    world.cycle()
+    assert command("confirm", "", "--repo", world.url).err.splitlines()[0] == "reconciler: '' is no commit"
+
+
 def test_a_broken_file_is_not_edited(command: Command, world: HubWorld) -> None:
     world.cycle()
     world.commit({"regions/us.yaml": "name: us\nnode_pools: none\n"})
@@ -142,13 +162,28 @@ UNCLEAR = {
     "no span": (None, "2 moons"),
     "a span and more": (None, "2h later"),
     "both": ("2026-05-01T14:00:00Z", "2h"),
+    "longer than the calendar": (None, "99999999d"),
+    "longer than any number of days": (None, f"{'9' * 30}d"),
+    "more digits than are read": (None, f"{'9' * 5000}s"),
+    "many spans that are too long together": (None, "2000000d" * 5),
+    "beyond the calendar in UTC": ("9999-12-31T23:59:59-14:00", None),
+    "before the calendar in UTC": ("0001-01-01T00:00:00+14:00", None),
+    "nothing": ("", None),
+    "no span at all": (None, ""),
 }
 
 
 @pytest.mark.parametrize(("by", "within"), UNCLEAR.values(), ids=UNCLEAR.keys())
 def test_a_moment_that_is_not_clear_is_refused(by: str | None, within: str | None) -> None:
-    with pytest.raises(BadInput):
+    with pytest.raises(BadInput) as refused:
         moment(by, within, NOW)
+    assert len(refused.value.what) < 100
+    assert not refused.value.what.startswith(" ")
+
+
+def test_a_moment_of_no_words_is_quoted(command: Command, world: HubWorld) -> None:
+    for flag, said in (("--in", "'' is no span of time"), ("--by", "'' is no moment")):
+        assert command("drain", "us", flag, "", "--repo", world.url).err.splitlines()[0] == f"reconciler: {said}"
 
 
 # ---- lost ---------------------------------------------------------------------------------------------------------
@@ -178,7 +213,11 @@ def test_without_proof_a_region_is_forgotten_by_force_only(
 ) -> None:
     place_in_us(world)
     assert "us is heard of" in command("forget", "us", "--force", "--yes", "--repo", world.url).err
-    fall_silent(world, "us", 130)
+    fall_silent(world, "us", 60)
+    first, todo = command("forget", "us", "--force", "--yes", "--repo", world.url).err.splitlines()
+    assert first.startswith("reconciler: us does not count as lost yet: us has not been heard of since")
+    assert "wait until it does at 2026-05-01 12:0" in todo
+    fall_silent(world, "us", 70)
     first, todo = command("forget", "us", "--repo", world.url).err.splitlines()
     assert first.startswith(
         "reconciler: nobody knows yet that nothing runs in us, where 1 attempts stand: us has not been heard of"

@@ -62,6 +62,16 @@ def test_there_must_be_something_to_release(command: Command, folder: Path) -> N
     assert todo.startswith("  until its region is given up it may still run there")
 
 
+def test_what_was_released_too_early_is_taken_out_first(command: Command, folder: Path) -> None:
+    world = HubWorld(folder, {"jobs/red/one.yaml": job("one", "on_region_lost: wait", "release: 1")})
+    place_in_us(world)
+    fall_silent(world, "us", 340)
+    assert world.record("red", "one").phase is Phase.STOPPING
+    first, todo = command("release", "one", "--repo", world.url).err.splitlines()
+    assert first.startswith("reconciler: red/one was released too early: `release: 1` was written when the last attempt was 0: ")
+    assert todo == "  commit jobs/red/one.yaml without that line first"
+
+
 # ---- what is shown ------------------------------------------------------------------------------------------------
 
 

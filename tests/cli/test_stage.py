@@ -62,9 +62,45 @@ def test_older_checkpoints_are_pruned_and_the_newest_stays(command: Command, fol
     assert left == {"step-3/_COMPLETE", "step-3/state.json", "step-4/state.json"}
 
 
-def test_pruning_nothing_is_refused(folder: Path) -> None:
-    with pytest.raises(Refused, match="give the folder in which the checkpoints stand"):
-        stage.prune(f"file://{folder}/no/such/", 1)
+@pytest.mark.parametrize("where", ["no/such/", "there/such/", "there/such"])
+def test_pruning_nothing_is_refused(command: Command, folder: Path, where: str) -> None:
+    (folder / "there").mkdir()
+    ended = command("stage", "prune", f"file://{folder}/{where}", "--keep", "1")
+    assert ended.code == 2
+    assert ended.err == (
+        f"reconciler: there is nothing at file://{folder}/{where}\n  give the folder in which the checkpoints stand\n"
+    )
+    assert [*folder.glob("no*"), *(folder / "there").iterdir()] == []
+
+
+def test_pruning_a_folder_without_checkpoints_says_so(command: Command, folder: Path) -> None:
+    (folder / "there").mkdir()
+    assert command.done("stage", "prune", f"file://{folder}/there/", "--keep", "1").startswith("kept: there is no complete")
+
+
+NO_FOLDERS = {
+    "x": "x",
+    "": "''",
+    "C:\\ckpt": "'C:\\ckpt'",
+    "/ckpt/a1": "/ckpt/a1",
+    "https://h/x": "https://h/x",
+    "s3:///x": "s3:///x",
+}
+
+
+@pytest.mark.parametrize("typed", NO_FOLDERS)
+@pytest.mark.parametrize("verb", ["source", "target", "prune", "dataset"])
+def test_what_is_no_folder_in_a_store_is_repeated_as_it_was_typed(command: Command, folder: Path, verb: str, typed: str) -> None:
+    other = f"file://{folder}/"
+    words = {
+        "source": ("checkpoint", typed, other),
+        "target": ("checkpoint", other, typed),
+        "prune": ("prune", typed, "--keep", "1"),
+        "dataset": ("dataset", typed, other),
+    }
+    ended = command("stage", *words[verb])
+    said = f"{NO_FOLDERS[typed]} is no folder in a store\n  give file:///folder or s3://bucket/folder\n"
+    assert (ended.code, ended.err) == (2, f"reconciler: {said}")
 
 
 def test_keeping_none_is_refused(command: Command, folder: Path) -> None:
@@ -110,5 +146,5 @@ def test_it_does_not_wait_for_ever(folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_store_that_there_is_not_is_refused(folder: Path) -> None:
-    with pytest.raises(Refused, match="a store is file:///folder or s3://bucket/prefix"):
+    with pytest.raises(Refused, match="give file:///folder or s3://bucket/folder"):
         stage.checkpoint("gs://bucket/a1/", f"file://{folder}/a2/")

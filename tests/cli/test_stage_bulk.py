@@ -57,6 +57,7 @@ def test_a_rate_is_a_number_of_bytes(command: Command, source: str, folder: Path
 
 def test_a_copy_is_evicted(command: Command, source: str, folder: Path) -> None:
     command.done("stage", "dataset", source, f"file://{folder}/x")
+    (folder / "x/an/empty/folder").mkdir(parents=True)
     assert command.done("stage", "evict", f"file://{folder}/x") == f"file://{folder}/x is removed: 1 objects, 5 B\n"
     assert sorted(path.name for path in folder.iterdir()) == ["ds"]
 

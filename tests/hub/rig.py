@@ -302,9 +302,9 @@ class Rig(Remote):
         return self.clock.seconds - begun
 
 
-def two_regions(folder: Path) -> Rig:
+def two_regions(folder: Path, files: Mapping[str, str] = FILES) -> Rig:
     """A rig at rest whose regions eu and us have reported."""
-    made = Rig(folder)
+    made = Rig(folder, files=files)
     made.tell("eu")
     made.tell("us")
     made.settle()

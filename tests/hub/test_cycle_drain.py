@@ -82,10 +82,15 @@ def test_a_job_for_which_there_is_no_room_stays_until_the_moment_and_waits_then(
         Outcome.MOVED,
         "DrainOver",
     )
+    over = local.hub_file().regions["eu"]
+    assert (over.next_at, over.reason.text) == (
+        None,
+        f"the time to drain eu ended at {BY}: 1 attempts still stand there; each of them is stopped, with time to save a checkpoint",
+    )
     local.tell("eu", stopped(first.name))
     local.settle()
     assert local.record().phase is Phase.PENDING
-    assert local.record().waits["eu"].text == f"eu is being drained: nothing new goes there, and it is to be empty by {BY}"
+    assert local.record().waits["eu"].text == f"eu is being drained (`drain_by: {BY}`): nothing new goes there"
 
 
 def test_a_job_that_may_run_nowhere_else_stays_until_the_moment(local: Rig) -> None:

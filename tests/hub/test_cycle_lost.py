@@ -1,5 +1,6 @@
 """A region that is not heard of, from its first missed report to its return; the hub's own faults are not the region's."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -236,6 +237,46 @@ def test_a_job_that_must_not_be_done_twice_is_held_for_a_person(local: Rig) -> N
     local.job(on_region_lost="hold", release=1)
     pass_time(local, 15)
     assert local.attempt().region == "us"
+
+
+def edited(rig: Rig, choice: str) -> None:
+    rig.job(on_region_lost=choice, image="reg.example.com/train:2")
+
+
+def paused_and_not(rig: Rig, choice: str) -> None:
+    rig.job(on_region_lost=choice, suspend=True)
+    pass_time(rig, 20, step=20)
+    rig.job(on_region_lost=choice)
+
+
+def preferred_elsewhere(rig: Rig, choice: str) -> None:
+    rig.edit_placement(pin="us")
+
+
+def out_of_time(rig: Rig, choice: str) -> None:
+    rig.job(on_region_lost=choice, max_runtime_seconds=60)
+
+
+WHAT_PEOPLE_DO: dict[str, Callable[[Rig, str], None]] = {
+    "it is edited": edited,
+    "it is paused, and goes on": paused_and_not,
+    "it is pinned to another region": preferred_elsewhere,
+    "its run time is over": out_of_time,
+}
+
+
+@pytest.mark.parametrize("what", WHAT_PEOPLE_DO)
+@pytest.mark.parametrize("choice", ["hold", "wait"])
+def test_what_people_do_while_a_region_is_silent_does_not_start_its_jobs_a_second_time(
+    local: Rig, choice: str, what: str
+) -> None:
+    local.placed(on_region_lost=choice)
+    pass_time(local, 60, step=20)
+    WHAT_PEOPLE_DO[what](local, choice)
+    pass_time(local, 400, step=20)
+    assert local.record().phase is (Phase.HELD if choice == "hold" else Phase.STOPPING)
+    assert [one.region for one in local.record().attempts] == ["eu"]
+    assert local.granted("us") == []
 
 
 def test_a_cancelled_job_waits_for_no_region(local: Rig) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.model.attempt import State
-from reconciler.model.grants import report_key
+from reconciler.model.grants import lease_key, report_key
 from reconciler.model.record import Phase
 from reconciler.model.region_state import RegionState
 from reconciler.ports import Refused
@@ -59,6 +59,58 @@ def test_it_is_spoken_of_until_its_last_attempt_has_ended_and_its_branch_may_sta
     assert not lease(local).revoked
     assert local.granted("eu") == []
     assert "region/eu" in local.tips()
+
+
+@pytest.mark.parametrize("change", [*GONE.values(), {}], ids=[*GONE.keys(), "left"])
+@pytest.mark.parametrize("restarts", [False, True], ids=["the same hub", "another hub"])
+def test_a_file_that_goes_shortens_no_wait(tmp_path: Path, change: dict[str, str | None], restarts: bool) -> None:
+    own = FILES["regions/eu.yaml"] + "loss: {margin_seconds: 300}\n"
+    rig = two_regions(tmp_path, {**FILES, "regions/eu.yaml": own})
+    first = rig.placed()
+    if change:
+        rig.put({path: body and body + "loss: {margin_seconds: 300}\n" * ("name: eu\n" in body) for path, body in change.items()})
+    rig.settle()
+    if restarts:
+        rig.restart()
+    pass_time(rig, 480, step=20)
+    assert (lease(rig).revoked, rig.attempt()) == (False, first)
+    pass_time(rig, 140, step=20)
+    assert lease(rig).revoked
+
+
+def test_a_job_that_a_broken_lease_keeps_from_starting_says_so(local: Rig) -> None:
+    """The region is heard of, and nobody can tell under which lease it stands."""
+    broken, key = b"{", lease_key("eu")
+    local.store.inner.put(key, broken, expect=local.store.inner.etag(key))
+    local.restart()
+    local.job()
+    pass_time(local, 60, heard=("eu", "us"))
+    why = local.record().why
+    assert (local.record().phase, local.granted("eu")) == (Phase.STARTING, [])
+    assert why is not None
+    assert (
+        why.text
+        == "eu cannot be told yet that it may run: regions/eu/lease.json in the store cannot be read; look at it, then delete it"
+    )
+    local.store.inner.delete(key)
+    local.write_lease("eu")
+    pass_time(local, 20, heard=("eu", "us"))
+    assert (local.record().why, local.granted("eu")) == (None, [local.attempt().name])
+
+
+def test_a_region_whose_first_agent_has_not_come_is_awaited_and_never_given_up(local: Rig) -> None:
+    local.put({"regions/ap.yaml": region_file("ap", 1.0)})
+    pass_time(local, 60, heard=("eu", "us"), step=20)
+    told = local.hub_file().regions["ap"]
+    assert (told.state, told.next_at) == (RegionState.AWAITED, None)
+    assert told.reason.text.startswith("ap is declared, and no agent of it has reported yet: nothing goes there; ")
+    local.restart()
+    pass_time(local, 400, heard=("eu", "us"), step=20)
+    assert local.hub_file().regions == {"ap": told}
+    assert local.store.inner.get(lease_key("ap")) is None
+    local.tell("ap")
+    pass_time(local, 40, heard=("ap", "eu", "us"), step=20)
+    assert local.hub_file().regions == {}
 
 
 def test_a_file_that_is_put_back_is_as_if_it_had_never_gone(local: Rig) -> None:

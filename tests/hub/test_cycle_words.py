@@ -78,11 +78,10 @@ def test_a_word_says_nothing_of_a_silence_that_comes_after_the_region_was_heard_
     first = local.placed()
     wait(local, 60)
     say(local, "forget", force=True)
-    local.tell_again("eu")
-    wait(local, 20, heard=("eu", "us"))
-    local.restart()
-    wait(local, 100)
-    assert (local.attempt(), lease(local).revoked, state(local)) == (first, False, RegionState.UNKNOWN)
+    wait(local, 10)
+    local.restart()  # in which the region is heard of, and by no hub
+    wait(local, 140)
+    assert (local.attempt(), lease(local).revoked, state(local)) == (first, False, RegionState.LOST)
     assert [one.subject for one in local.hub_file().troubles if one.code == "RegionSpokenOf"] == [
         "confirmations/forget-eu-1.yaml"
     ]
@@ -90,6 +89,38 @@ def test_a_word_says_nothing_of_a_silence_that_comes_after_the_region_was_heard_
     wait(local, 10)
     say(local, "forget", force=True)
     wait(local, 20)
+    assert lease(local).revoked
+
+
+@pytest.mark.parametrize("epoch", [1, 2], ids=["of the present lease", "of the next one"])
+@pytest.mark.parametrize(("says", "force"), [("lost", False), ("forget", False), ("forget", True)])
+def test_a_word_that_was_said_too_early_does_not_lie_in_wait_for_a_silence(
+    local: Rig, says: str, force: bool, epoch: int
+) -> None:
+    local.placed()
+    say(local, says, force=force, epoch=epoch)
+    wait(local, 20, heard=("eu", "us"))
+    (note,) = local.hub_file().words.values()
+    assert note.is_void
+    if epoch == 2:
+        local.write_lease("eu", 2)
+        local.tell("eu", lease_epoch=2)
+        local.settle()
+        local.placed("other")
+    first = local.attempt("llm-a" if epoch == 1 else "other")
+    pass_time(local, 160, heard=("us",), step=20)
+    assert state(local) is RegionState.LOST
+    assert (lease(local).epoch, lease(local).revoked) == (epoch, False)
+    assert local.attempt("llm-a" if epoch == 1 else "other") == first
+
+
+def test_by_force_nothing_is_taken_from_a_region_that_does_not_count_as_lost(local: Rig) -> None:
+    local.placed()
+    wait(local, 60)
+    say(local, "forget", force=True)
+    wait(local, 30)
+    assert (state(local), lease(local).revoked) == (RegionState.UNKNOWN, False)
+    wait(local, 40)
     assert lease(local).revoked
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.adapters.file_store import FileStore
+from reconciler.hub.losing import in_turn
 from reconciler.hub.regions import Reports
 from reconciler.hub.watch import Watch, Watched
 from reconciler.model.grants import Lease, lease_key, report_key
@@ -76,6 +77,26 @@ def test_each_waits_for_its_turn_and_is_told_when_that_is(post: Post) -> None:
     assert post.pass_time(20.0).verdicts["eu"].next_in == 40.0
     post.pass_time(40.0)
     assert post.revoked() == ["ap", "eu"]
+
+
+def test_the_moment_that_is_promised_first_knows_of_the_others(post: Post) -> None:
+    """And what is told does not move: each word of it is a commit."""
+    found = post.pass_time(200.0)
+    promised = {name: post.clock.seconds + (found.verdicts[name].next_in or 0.0) for name in QUIET}
+    assert sorted(promised, key=lambda name: promised[name]) == ["ap", "eu"]
+    assert promised["eu"] - promised["ap"] == 60.0
+    given_up: dict[str, float] = {}
+    while len(given_up) < 2:
+        post.pass_time(STEP)
+        given_up |= {name: post.clock.seconds for name in post.revoked() if name not in given_up}
+    assert all(abs(given_up[name] - promised[name]) < STEP for name in QUIET)
+
+
+def test_turns() -> None:
+    assert in_turn({"ap": 100.0, "eu": 110.0, "us": 300.0}, 0.0) == {"ap": 100.0, "eu": 160.0, "us": 300.0}
+    assert in_turn({"ap": 100.0, "eu": 0.0}, 30.0) == {"eu": 30.0, "ap": 100.0}
+    assert in_turn({"ap": 0.0, "eu": 0.0}, 0.0, ["eu", "ap"]) == {"eu": 0.0, "ap": 60.0}
+    assert in_turn({}, 5.0) == {}
 
 
 def test_one_that_cannot_be_given_up_stands_in_nobodys_way_and_has_no_moment(post: Post) -> None:

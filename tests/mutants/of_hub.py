@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
+from reconciler.hub import away, losing, watch
 from reconciler.hub import decide as deciding
-from reconciler.hub import losing, watch
 from reconciler.hub.cycle import Hub
 from reconciler.hub.granting import Due, Granting
 from reconciler.hub.leader import Leadership
@@ -176,3 +176,25 @@ def any_report_proves_a_stop() -> AbstractContextManager[None]:
         return seen_of
 
     return exchanged(deciding, "_seen", made)
+
+
+@mutant("what was being stopped when its region was lost is done again")
+def forgets_what_was_being_stopped() -> AbstractContextManager[None]:
+    def made(_real: Any) -> Any:
+        def same(record: JobRecord, _attempt: Attempt, _seen: Seen) -> JobRecord:
+            return record
+
+        return same
+
+    return exchanged(observed, "_lost_while_stopping", made)
+
+
+@mutant("a word of a region holds of any later silence")
+def words_that_never_end() -> AbstractContextManager[None]:
+    def made(_real: Any) -> Any:
+        def every(words: Any, _notes: Any) -> list[Any]:
+            return list(words)
+
+        return every
+
+    return exchanged(away, "holding", made)

@@ -126,6 +126,7 @@ LIVES: dict[Why, tuple[JobRecord, Any, Numbers]] = {
         of_attempt,
         {"changed": "args, env"},
     ),
+    Why.NOT_YET_TOLD: (looked_at(granted(), PULL, ungranted="no answer"), of_job, {"region": "eu", "message": "no answer"}),
     Why.NOT_YET_RUNNING: (
         looked_at(granted(), PULL),
         of_attempt,
@@ -148,6 +149,11 @@ LIVES: dict[Why, tuple[JobRecord, Any, Numbers]] = {
     ),
     Why.HELD: (settle(make_record(placement=HELD_BACK), Policy(), NOW), of_job, {}),
     Why.DECLINED: (settle(make_record(placement=DECLINED), Policy(), NOW), of_job, {"into": "placements"}),
+    Why.RELEASE_AHEAD: (
+        looked_at(running(), intent=edited(running(), release=77)),
+        lambda record: record.conditions[0].reason,
+        {"release": 77, "last": 1, "job": str(make_record().key)},
+    ),
     Why.EDITED_AFTER_SUCCESS: (
         looked_at(SUCCEEDED, intent=edited(SUCCEEDED, args=["x"])),
         lambda record: record.conditions[0].reason,

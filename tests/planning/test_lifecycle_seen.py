@@ -1,5 +1,6 @@
 """A job's record after a look at its region, and what the rules make of it: starts, ends, proofs, limits, and what follows."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from reconciler.model.attempt import Attempt, Outcome, State
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Why, because, code_of
 from reconciler.model.record import Phase
-from reconciler.planning.lifecycle import avoided_regions
+from reconciler.planning.lifecycle import Intent, avoided_regions
 from reconciler.planning.observed import Away, Seen
 from reconciler.planning.records import (
     run_limit,
@@ -17,7 +18,7 @@ from reconciler.planning.records import (
     run_seconds_used,
 )
 from tests.builders import NOW, make_attempt, make_pod, make_record, make_spec, make_workload
-from tests.planning.looks import MINUTE, granted, in_state, look, shows, stint
+from tests.planning.looks import MINUTE, granted, in_state, look, shows, stint, wants
 
 
 @pytest.mark.parametrize("state", State)
@@ -121,6 +122,21 @@ def test_why_it_does_not_run_yet_is_told_once_for_each_wait() -> None:
     assert look(pull, seen=shows(make_pod(phase="Pending"))) == pull
     runs = look(pull, seen=shows(make_pod(phase="Running")))
     assert (runs.phase, runs.why) == (Phase.RUNNING, None)
+
+
+def test_what_cannot_be_granted_says_so_until_it_can() -> None:
+    held = shows(state="Held")
+    for seen in (Seen(None, without_it=False), held, shows(make_pod(phase="Pending", waiting="Unschedulable: 0/12 nodes"))):
+        before = look(granted(1), seen=seen)
+        untold = look(before, seen=replace(seen, ungranted="its lease cannot be read"))
+        assert (untold.phase, untold.why.text if untold.why else "") == (
+            Phase.STARTING,
+            "eu cannot be told yet that it may run: its lease cannot be read",
+        )
+        assert look(untold, seen=replace(seen, ungranted="its lease cannot be read")) == untold
+        assert look(untold, seen=seen) == before
+    runs = in_state(State.RUNNING)
+    assert look(runs, seen=replace(shows(make_pod()), ungranted="no answer")) == look(runs, seen=shows(make_pod()))
 
 
 def test_an_image_that_cannot_be_pulled_is_not_tried_elsewhere() -> None:
@@ -262,25 +278,58 @@ def test_reasons_to_wait_go_when_it_no_longer_waits() -> None:
 
 # ---- a region that is lost ------------------------------------------------------------------------------------------
 
+SILENT = Seen(None, without_it=False, away=Away(because(Why.REGION_UNKNOWN, region="eu")), epoch=1)
 GIVEN_UP = Seen(None, without_it=False, away=Away(because(Why.REGION_AWAY, region="eu"), "10:05:00 UTC"), epoch=2)
-STOPPED_FOR: dict[str, tuple[str, Outcome, Outcome, Phase]] = {
-    "it was being moved, and may be done again": ("rerun", Outcome.MOVED, Outcome.MOVED, Phase.PENDING),
-    "it was being moved, and must not be done twice": ("hold", Outcome.MOVED, Outcome.REGION_LOST, Phase.HELD),
-    "it was not seen to start, and must not be done twice": ("hold", Outcome.START_TIMEOUT, Outcome.REGION_LOST, Phase.HELD),
-    "it was being moved, and waits for its region": ("wait", Outcome.MOVED, Outcome.REGION_LOST, Phase.STOPPING),
-    "a person has edited it": ("hold", Outcome.SUPERSEDED, Outcome.SUPERSEDED, Phase.PENDING),
-    "a person has edited it, and it would wait": ("wait", Outcome.SUPERSEDED, Outcome.SUPERSEDED, Phase.PENDING),
-}
+WHATEVER_FOR = [one for one in Outcome if one not in (Outcome.CANCELLED, Outcome.REGION_LOST)]
+"""Outcomes of an attempt that is being stopped while its job goes on."""
+CHOICES = {"rerun": Phase.PENDING, "hold": Phase.HELD, "wait": Phase.STOPPING}
 
 
-@pytest.mark.parametrize(("choice", "outcome", "then", "phase"), STOPPED_FOR.values(), ids=STOPPED_FOR)
-def test_what_was_being_stopped_when_its_region_was_lost(choice: str, outcome: Outcome, then: Outcome, phase: Phase) -> None:
-    """Whether it ended well before the stop reached it, only that region could tell."""
+@pytest.mark.parametrize("outcome", WHATEVER_FOR)
+@pytest.mark.parametrize("choice", CHOICES)
+def test_what_was_being_stopped_when_its_region_was_lost(choice: str, outcome: Outcome) -> None:
+    """Whether it ended well before the stop reached it, only that region could tell; whatever it was being stopped for."""
     spec = make_spec(on_region_lost=choice)
     attempt = make_attempt(state=State.STOPPING, spec=spec, outcome=outcome, epoch=1)
     after = look(make_record(attempt, spec=spec, phase=Phase.STOPPING), seen=GIVEN_UP)
-    assert (after.attempts[0].outcome, after.phase) == (then, phase)
+    then = outcome if choice == "rerun" else Outcome.REGION_LOST
+    assert (after.attempts[0].outcome, after.phase) == (then, CHOICES[choice])
     assert look(after, seen=GIVEN_UP) == after
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_nobody_waits_for_a_job_that_is_given_up_itself(choice: str) -> None:
+    spec = make_spec(on_region_lost=choice)
+    attempt = make_attempt(state=State.STOPPING, spec=spec, outcome=Outcome.CANCELLED, epoch=1)
+    before = make_record(attempt, spec=spec, phase=Phase.STOPPING, cancelled=True, source=None)
+    after = look(before, Intent(None), seen=GIVEN_UP)
+    assert (after.attempts[0].outcome, after.phase) == (Outcome.CANCELLED, Phase.CANCELLED)
+
+
+@pytest.mark.parametrize("choice", ["hold", "wait"])
+def test_a_job_that_is_paused_while_its_region_is_silent_does_not_go_on_by_itself(choice: str) -> None:
+    spec = make_spec(on_region_lost=choice)
+    before = make_record(make_attempt(spec=spec, epoch=1), spec=spec, phase=Phase.RUNNING)
+    paused = look(before, wants(spec.model_copy(update={"suspend": True})), seen=SILENT)
+    assert (paused.phase, paused.attempts[0].outcome) == (Phase.STOPPING, Outcome.SUSPENDED)
+    lost = look(paused, wants(spec.model_copy(update={"suspend": True})), seen=GIVEN_UP)
+    assert look(lost, wants(spec), seen=GIVEN_UP).phase is CHOICES[choice]
+
+
+@pytest.mark.parametrize("state", [State.GRANTED, State.RUNNING])
+def test_nothing_runs_out_of_time_while_its_region_is_not_heard_of(state: State) -> None:
+    """It may have started, or ended well, in time."""
+    spec = make_spec(max_runtime_seconds=60, start_timeout_seconds=60)
+    began = NOW - timedelta(hours=1)
+    attempt = make_attempt(
+        state=state, spec=spec, epoch=1, granted_at=began, started_at=began if state is State.RUNNING else None
+    )
+    before = make_record(attempt, spec=spec, phase=in_state(state).phase)
+    assert look(before, seen=SILENT).attempts[0].state is state
+    assert look(before).attempts[0].state is State.STOPPING
+    held = make_spec(max_runtime_seconds=60, on_region_lost="hold")
+    lost = look(make_record(attempt, spec=held, phase=in_state(state).phase), seen=GIVEN_UP)
+    assert lost.phase is Phase.HELD, "it did not use its time: nobody knows what it did"
 
 
 def test_a_region_that_is_lost_says_that_it_was_stopped_and_that_counts_as_ever() -> None:

@@ -150,6 +150,35 @@ def test_held_for_a_person_until_it_is_released_or_rerun_is_raised() -> None:
     assert (released.phase, len(released.this_run)) == (Phase.PENDING, 3)
 
 
+LOST_TWICE = [make_attempt(number, State.STOPPED, outcome=Outcome.REGION_LOST, granted_at=NOW) for number in (1, 2)]
+
+
+@pytest.mark.parametrize("ahead", [2, 3, 77])
+def test_nothing_is_released_ahead(ahead: int) -> None:
+    """What names an attempt that was not there when it was read counts for none, also once that one is there."""
+    early = make_spec(on_region_lost="hold", release=ahead)
+    (condition,) = look(make_record(LOST_TWICE[0]), wants(early)).conditions
+    assert (condition.type, condition.reason) == (
+        "ReleaseHonoured",
+        because(Why.RELEASE_AHEAD, release=ahead, last=1, job="team-a/llm-a"),
+    )
+    for attempts in (LOST_TWICE[:1], LOST_TWICE):
+        held = look(make_record(*attempts, conditions=(condition,)), wants(early))
+        assert (held.phase, held.conditions) == (Phase.HELD, (condition,))
+    taken_out = look(held, wants(make_spec(on_region_lost="hold")))
+    assert (taken_out.phase, taken_out.conditions) == (Phase.HELD, ())
+    assert look(taken_out, wants(make_spec(on_region_lost="hold", release=2))).phase is Phase.PENDING
+
+
+def test_a_job_that_comes_with_a_release_has_nothing_to_release() -> None:
+    wanted = wants(make_spec(on_region_lost="hold", release=1)).wanted
+    assert wanted is not None
+    new = admit(make_record().key, wanted, NOW)
+    assert [one.type for one in new.conditions] == ["ReleaseHonoured"]
+    after = new.model_copy(update={"attempts": tuple(LOST_TWICE[:1])})
+    assert look(after, Intent(wanted)).phase is Phase.HELD
+
+
 def test_only_disruptions_are_counted_until_it_is_held() -> None:
     policy = Policy.model_validate({"thresholds": {"reschedules": 2}})
     for outcome in Outcome:

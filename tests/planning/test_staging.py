@@ -143,7 +143,7 @@ def test_when_an_attempt_may_run(case: str) -> None:
     assert ready(task_of(), record) == answer
 
 
-@pytest.mark.parametrize("phase", [Phase.FAILED, Phase.CANCELLED, Phase.HELD])
+@pytest.mark.parametrize("phase", [Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE])
 def test_what_will_not_come_is_told(phase: Phase) -> None:
     found = ready(task_of(), record_of(task_of(), phase))
     assert isinstance(found, Reason)
@@ -176,6 +176,19 @@ def test_what_could_not_be_brought_is_told_for_a_while() -> None:
     found = unbrought([failed_at_now()], NOW + AGAIN - timedelta(seconds=1))
     assert {key: dict(reason.numbers) for key, reason in found.items()} == {("corpus@7", "eu"): CAUSES[Why.STAGING_FAILED]}
     assert unbrought([failed_at_now()], NOW + AGAIN) == {}
+
+
+def test_a_region_that_can_run_no_worker_is_not_asked() -> None:
+    found = unbrought([record_of(task_of(), Phase.IMPOSSIBLE)], NOW)
+    assert found.keys() == {("corpus@7", "eu")}
+
+
+def test_what_is_under_way_goes_on_as_it_began_whatever_is_declared_since() -> None:
+    task = task_of()
+    runs = record_of(task, Phase.RUNNING, attempts=(make_attempt(),))
+    intent = intent_of(runs, waited_for({record.key: record for record in [waits("a", task)]})[runs.job_id], {})
+    assert intent.wanted is not None
+    assert intent.wanted.spec.env == runs.spec.env
 
 
 def test_a_key_is_a_jobs() -> None:

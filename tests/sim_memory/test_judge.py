@@ -259,7 +259,7 @@ def test_a_hub_that_holds_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     submitted, cut, end = CUT_OFF
     _, found = play(0, (submitted._replace(c=HOLD), cut, end))
     assert found is not None
-    assert (found.kind, "nobody has released it" in found.words) == ("NotDone", True)
+    assert (found.kind, "nobody released it" in found.words) == ("DoneTwice", True)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from reconciler.adapters.local.nodes import NodeSpec
 from reconciler.adapters.local.process_runtime import ProcessRuntime, ProcessSettings
 from reconciler.adapters.local.region import LocalCluster, Settings, kept_record
+from reconciler.adapters.local.shim import say_alive
 from reconciler.adapters.local.simulated_runtime import SimulatedRuntime
 from reconciler.adapters.local.sync import LocalSync
 
@@ -15,4 +16,5 @@ __all__ = [
     "Settings",
     "SimulatedRuntime",
     "kept_record",
+    "say_alive",
 ]

@@ -2,7 +2,8 @@
 
 Decides the file's form and when it is on the disk; what is in it is `objects`'. Invariant: the file is whole at every
 instant, and on the disk when `keep` returns: it is written beside its place, flushed and renamed over it. One region at a
-time: the folder is locked with `flock`, which the kernel frees when its holder dies.
+time: the folder is locked with `flock`, which the kernel frees when its holder dies. A copy of a folder is refused: a file
+in it says which machine and which inodes it was made with, and a copy has others.
 """
 
 import fcntl
@@ -15,6 +16,7 @@ from typing import Any
 from reconciler.ports import Refused, Transient
 
 _FILE = "objects.json"
+_SEAT = "seat.json"
 _FORM = 1
 
 
@@ -58,6 +60,11 @@ class Folder:
         except BlockingIOError:
             os.close(self._lock)
             raise Refused(f"{path} is in use by another region; stop that one, or give this one a folder of its own") from None
+        try:
+            _be_seated(path)
+        except BaseException:
+            self.close()
+            raise
 
     def load(self) -> Kept | None:
         """What was kept last, None in a new folder. Raises Refused where the file is not one of ours."""
@@ -82,3 +89,41 @@ class Folder:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def _be_seated(folder: Path) -> None:
+    """Write down where the folder is, if that is not written yet. Raises Refused where it was written of another folder.
+
+    The inode of the file itself is in it, for two folders on file systems of their own may well have the same one. Renamed and
+    moved within its file system, a folder keeps both.
+    """
+    file = folder / _SEAT
+    try:
+        if not file.exists():
+            temporary = folder / f"{_SEAT}.new"
+            with temporary.open("w", encoding="utf-8") as written:
+                json.dump(_seat(folder, written.fileno()), written)
+                written.flush()
+                os.fsync(written.fileno())
+            temporary.replace(file)
+        with file.open(encoding="utf-8") as read:
+            said, found = json.load(read), _seat(folder, read.fileno())
+    except (OSError, ValueError) as error:
+        raise Refused(f"{file} cannot be read or written ({error}); delete it if this folder is no copy") from error
+    if said != found:
+        raise Refused(
+            f"{folder} is a copy of another region's folder, and what that one starts would be started here once more; give "
+            f"this region an empty folder, or, if the agent of that one has ended and will never be started again, delete {file}"
+        )
+
+
+def _seat(folder: Path, file: int) -> dict[str, Any]:
+    return {"machine": _machine(), "folder": folder.stat().st_ino, "file": os.fstat(file).st_ino}
+
+
+def _machine() -> str:
+    """What names this machine; '' where the system does not tell."""
+    try:
+        return Path("/etc/machine-id").read_text("ascii").strip()
+    except OSError:
+        return ""

@@ -68,8 +68,8 @@ class Link:
             )
 
     def within(self, address: str) -> Sequence[str]:
-        """What the command of a program on that host begins with."""
-        return ("ip", "netns", "exec", self._names[address])
+        """What the command of a program on that host begins with. What else this machine does must not decide how quick it is."""
+        return ("nice", "-n", "-10", "ip", "netns", "exec", self._names[address])
 
 
 @contextmanager
@@ -106,8 +106,8 @@ class Meter:
 
     @property
     def total(self) -> int:
-        """Bytes since it began."""
-        return self._now() - self.samples[0][1]
+        """Bytes since it began, until now or its end."""
+        return (self.samples[-1][1] if self._ended.is_set() else self._now()) - self.samples[0][1]
 
     def most_over(self, seconds: float, after: float = 0.0) -> float:
         """The highest rate over any span of so many seconds, in bytes a second; only `after` so many seconds."""

@@ -24,6 +24,7 @@ def evict(source: BulkSource, target: BulkTarget, options: Options, clock: Clock
             work.ask(partial(target.abort, upload))
         work.ask(target.note.delete)
         work.ask(target.tidy)
+        work.ask(target.remove_folders)
     return len(found), sum(one.size for one in found)
 
 

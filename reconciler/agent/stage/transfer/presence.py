@@ -4,6 +4,7 @@ Told from one listing of a region's store: a copy that lost objects since (a cac
 complete, and by how much is told. Reads only.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reconciler.agent.stage.transfer.listing import is_folder, sizes_digest
@@ -30,7 +31,11 @@ def complete(store: ObjectStore, folder: str) -> Presence:
     marker = None if stored is None else read_marker(stored.body)
     below = f"{name}/"
     sizes = [(one.key.removeprefix(below), one.size) for one in store.list(below)]
-    sizes = [(key, size) for key, size in sizes if not is_folder(key, size)]
+    return judged(marker, [(key, size) for key, size in sizes if not is_folder(key, size)])
+
+
+def judged(marker: StagedCopy | None, sizes: Sequence[tuple[str, int]]) -> Presence:
+    """The same of a listing that was taken: keys in the folder and sizes, without what stands for folders. Pure."""
     objects, size = len(sizes), sum(size for _, size in sizes)
     if marker is None:
         return Presence(objects, 0, size, 0, is_complete=False)

@@ -50,13 +50,12 @@ def transfer(
     if copies or source.uri.startswith("file:"):  # else they are two stores, and may name their folders alike
         _refuse_nested(source.uri, target.uri)
     work = work_of((source, target), options, rate, clock, copies=copies)
-    ahead = Ahead(source, options, rate)
+    ahead = Ahead(source, options, rate, clock.monotonic)
     ahead.look()
 
     def tick() -> None:
-        progress = work.tally.progress()
-        ahead.look(progress)
-        say(progress)
+        ahead.look()
+        say(work.tally.progress())
 
     with closing(work.flight):
         pinned = _pinned(work)
