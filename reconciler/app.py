@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -87,7 +88,7 @@ def open_bulk(uri: str, environment: Mapping[str, str], prefix: str, *, inside: 
         region = asked["AWS_REGION"] or environment.get("AWS_DEFAULT_REGION")
         endpoint = asked["AWS_ENDPOINT_URL_S3"]
         return S3Bulk(named, unquote(path).rstrip("/"), endpoint_url=endpoint, region=region, keys=keys_in(environment, prefix))
-    raise Refused(f"{uri}: an end of a copy is file:///folder/ or s3://bucket/prefix/")
+    raise Refused(f"{quote(uri)} is no folder in a store; give file:///folder or s3://bucket/folder")
 
 
 def without_credentials(url: str) -> str:

@@ -40,7 +40,7 @@ def moment(by: str | None, within: str | None, now: datetime) -> datetime | None
     if by is not None and within is not None:
         raise BadInput("--by and --in are given", "give one of them")
     if within is not None:
-        return moments.after(within, now)
+        return (now + moments.span(within)).replace(microsecond=0)
     return None if by is None else _by(by, now)
 
 
@@ -49,7 +49,7 @@ def _by(typed: str, now: datetime) -> datetime:
     found = moments.moment(typed, todo)
     if found < now:
         raise BadInput(f"{typed} is over", "to stop at once what runs there: --in 0s")
-    return found
+    return found.replace(microsecond=0)
 
 
 def drain(url: str, region: str, by: datetime | None, store: str | None, *, dry_run: bool) -> None:

@@ -95,6 +95,10 @@ def _silent(before: Before, name: str) -> RegionCondition:
     known = before.look.ledger.hub.regions
     region_in(name, {*before.sources.fleet.regions, *known, *_all_standing(before.look)})
     condition = known.get(name)
+    if condition is not None and condition.state is RegionState.AWAITED:
+        raise BadInput(
+            f"no agent of {name} has reported yet: nothing of ours runs there", f"take regions/{name}.yaml out instead"
+        )
     if condition is None or condition.state not in NOT_HEARD:
         state = condition.state if condition is not None else RegionState.READY
         raise BadInput(f"{name} is heard of: it is {state}", f"a region that answers is emptied by `reconciler drain {name}`")

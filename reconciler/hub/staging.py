@@ -160,11 +160,13 @@ def new_tasks(
     for task in found:
         key = key_of(task)
         before = records.get(key)
-        if before is None and key not in world.ledger.unread:
+        if before is None:
+            if key in world.ledger.unread:
+                continue  # a person has to look at its record first
             image = regions[task.region].profile.stage_image or world.stage_image
             record = admit(key, wanted_task(task, stores, priority, image), now)
             fresh[key] = settle(record.model_copy(update={"stage": task}), policy, now)
-        elif before is not None and before.phase in (Phase.FAILED, Phase.CANCELLED):
+        elif before.phase in (Phase.FAILED, Phase.CANCELLED):
             fresh[key] = before.model_copy(update={"stage": task})
         elif before is not None and before.stage is not None and before.stage.kind == "evict":  # gone first, then brought anew
             fresh[key] = before.model_copy(update={"stage": task.model_copy(update={"kind": "evict"})})

@@ -34,6 +34,8 @@ _ASKED: Final = weights(asking.__name__)
 _SAID: Final = weights(saying.__name__)
 _SAYINGS: Final = 0.4
 """In this share of the histories people have something to say of regions."""
+_IN_SILENCE: Final = 0.4
+"""In this share of those they say something while a region is lost."""
 _BREAKS: Final = weights(befalling.__name__, breaking.__name__, cutting.__name__)
 
 
@@ -49,7 +51,19 @@ def _what_is_said(seed: int, lasts: float) -> list[Happening]:
     if draw.random() >= _SAYINGS:
         return []
     jobs = [_one(draw, "when_lost", draw.uniform(10.0, 200.0)) for _ in range(draw.randint(0, 3))]
-    return jobs + [_one(draw, name, draw.uniform(20.0, lasts)) for name in _some(draw, _SAID, draw.randint(1, 5))]
+    said = [_one(draw, name, draw.uniform(20.0, lasts)) for name in _some(draw, _SAID, draw.randint(1, 5))]
+    return jobs + said + (_said_in_silence(draw) if draw.random() < _IN_SILENCE else [])
+
+
+def _said_in_silence(draw: Random) -> list[Happening]:
+    """A region is cut off for long, and meanwhile a job of it is to stop for another reason: it must be minded what it says."""
+    cut = _loss(draw)
+    jobs = [_one(draw, "when_lost", cut.at - draw.uniform(5.0, 30.0))._replace(a=job, b=draw.choice((0, 1))) for job in range(3)]
+    name = draw.choice(("edit_program", "drain", "pause", "rerun"))
+    stops = _one(draw, name, cut.at + draw.uniform(-5.0, 150.0))
+    stops = stops._replace(a=cut.a) if name == "drain" else stops._replace(b=2 * stops.b + 1) if name == "pause" else stops
+    goes_on = [stops._replace(at=round(stops.at + draw.uniform(20.0, 200.0), 1), b=0)] if name == "pause" else []
+    return [cut, *jobs, stops, *goes_on, Happening(round(cut.at + draw.uniform(380.0, 700.0), 1), "nothing_more")]
 
 
 def _what_befalls(seed: int) -> tuple[Happening, ...]:

@@ -240,6 +240,20 @@ def test_without_proof_a_region_is_forgotten_by_force_only(
     assert where(world) == [("us", State.STOPPED), ("eu", State.GRANTED)]
 
 
+def test_nothing_is_forgotten_of_a_region_whose_agent_never_came(command: Command, folder: Path) -> None:
+    world = HubWorld(folder, {"jobs/red/one.yaml": job("one")})
+    world.report("eu")
+    world.cycle()
+    fall_silent(world, "us", 40)
+    assert world.look().ledger.hub.regions["us"].state is RegionState.AWAITED
+    for verb in ("lost", "forget"):
+        ended = command(verb, "us", "--repo", world.url)
+        assert (ended.code, ended.err) == (
+            1,
+            "reconciler: no agent of us has reported yet: nothing of ours runs there\n  take regions/us.yaml out instead\n",
+        )
+
+
 def test_a_region_whose_lease_is_revoked_needs_no_force(command: Command, folder: Path) -> None:
     world = HubWorld(folder, {"jobs/red/one.yaml": job("one", "on_region_lost: wait")})
     place_in_us(world)

@@ -64,7 +64,7 @@ def test_a_copy_is_evicted(command: Command, source: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("uri", ["gs://b/x", "file://elsewhere/x", "s3:///x", "here"])
 def test_what_is_no_end_is_refused(uri: str) -> None:
-    with pytest.raises(Refused, match="an end of a copy is file:///folder/ or s3://bucket/prefix/"):
+    with pytest.raises(Refused, match="give file:///folder or s3://bucket/folder"):
         open_bulk(uri, {}, "SOURCE_")
 
 

@@ -7,6 +7,7 @@ from tests.mutants.catching import MUTANTS
 from tests.mutants.harmless import HARMLESS
 
 KNOWN = {
+    "what was being stopped when its region was lost is done again": (55, "NotWaited"),
     "no self-fence": (6, "GivenUpAndRuns"),
     "the epoch of the grants is not looked at": (12, "StartedUngranted"),
 }

@@ -49,7 +49,7 @@ class ProcessSettings:
     claims: Path
     entry_points: Mapping[str, Sequence[str]] = field(default_factory=dict)
     alive: Path | None = None
-    """The file in which the region says until when programs may run (`shim.say_alive`); without it they outlive the region."""
+    """Where the region says until when programs may run (`shim.say_alive`); without it they outlive the region."""
     logs: Path | None = None
     """Where the logs of pods go that are taken away, as `<pod>/<container>.log`, with when and how each ended beside it
     (`.exit`); without it they go with the pod."""
@@ -83,8 +83,7 @@ class ProcessRuntime:
         try:
             says = program(launch, place, volumes, sources, settings.environment, settings.entry_points)
             tell(launch.pod, volumes)
-            says["env"][_MARKER] = "/".join(key)
-            says["alive"] = None if settings.alive is None else str(settings.alive)
+            says["env"][_MARKER], says["alive"] = "/".join(key), settings.alive and str(settings.alive)
             self._spawned[key] = _spawn(place, says), now
         except Unready as unready:
             return Waiting("CreateContainerConfigError", str(unready))

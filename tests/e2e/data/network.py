@@ -38,7 +38,8 @@ class Link:
         _run("ip", "link", "add", "name", _CARD, "netns", source, "type", "veth", "peer", "name", _CARD, "netns", target)
         for address, name in self._names.items():
             _run("ip", "-n", name, "address", "add", f"{address}/24", "dev", _CARD)
-            _run("ip", "-n", name, "link", "set", _CARD, "up")
+            # Packets as they are on a wire, each with its headers; else the cards pass on bundles of them with one.
+            _run("ip", "-n", name, "link", "set", _CARD, "gso_max_segs", "1", "up")
 
     def down(self) -> None:
         """Remove them; what still runs there loses its network."""

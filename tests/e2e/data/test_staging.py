@@ -19,8 +19,8 @@ BASE_MIB = 160
 """What Python, its libraries and a listing of 10,000 objects take."""
 
 CASES = {
-    "10,000 objects of 50 kB": ("many", SMALL, SMALL * SMALL_BYTES, 5 * MB),
     "one object of 2 GiB": ("large", 1, LARGE_BYTES, 20 * MB),
+    "10,000 objects of 50 kB": ("many", SMALL, SMALL * SMALL_BYTES, 5 * MB),
 }
 
 

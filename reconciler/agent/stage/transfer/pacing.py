@@ -1,7 +1,7 @@
 """A rate that all threads of a transfer keep together, and that may change while it runs.
 
 Decides how much may go over the link now; which rate, is for the hub. Tokens come as time goes by; who takes some may leave a
-debt of one block, which the next one waits for. So over any span of time no more than rate × span, a tenth of a second's
+debt of one block, which the next one waits for. So over any span of time no more than rate × span, a twentieth of a second's
 worth and one block goes out.
 
 The rate is what the link carries, and the link carries headers too: of every rate a share is left for those of Ethernet, IP
@@ -15,9 +15,9 @@ from typing import Final
 
 from reconciler.ports import Refused
 
-BODY_SHARE: Final = 0.95
-REQUEST_BYTES: Final = 768
-_BURST_SECONDS: Final = 0.1
+BODY_SHARE: Final = 0.94
+REQUEST_BYTES: Final = 512
+_BURST_SECONDS: Final = 0.05
 _LOOK_SECONDS: Final = 0.25
 _BLOCK_BYTES: Final = (4 * 1024, 64 * 1024)
 _FREE_BLOCK_BYTES: Final = 1024 * 1024

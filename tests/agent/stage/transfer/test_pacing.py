@@ -43,7 +43,7 @@ def test_over_no_span_more_than_the_rate(rate: int, idle: list[float], blocks: i
         total = 0
         for at, size in taken[first:]:
             total += size
-            assert total <= rate * (at - began) + rate * 0.1 + 2 * pacer.block()
+            assert total <= rate * (at - began) + rate * 0.05 + 2 * pacer.block()
 
 
 def test_the_rate_is_used_to_the_full() -> None:
@@ -51,7 +51,7 @@ def test_the_rate_is_used_to_the_full() -> None:
     pacer = Pacer(lambda: 1_000_000.0, time.monotonic, time.wait)
     for _ in range(1000):
         pacer.take(10_000)
-    assert 10_000_000 / time.now >= 0.94 * 1_000_000
+    assert 10_000_000 / time.now >= 0.93 * 1_000_000
     assert 10_000_000 / time.now <= 1_000_000
 
 
