@@ -168,7 +168,7 @@ def new_tasks(
             fresh[key] = settle(record.model_copy(update={"stage": task}), policy, now)
         elif before.phase in (Phase.FAILED, Phase.CANCELLED):
             fresh[key] = before.model_copy(update={"stage": task})
-        elif before is not None and before.stage is not None and before.stage.kind == "evict":  # gone first, then brought anew
+        elif before.stage is not None and before.stage.kind == "evict":  # once it is gone it is brought again, as is wanted now
             fresh[key] = before.model_copy(update={"stage": task.model_copy(update={"kind": "evict"})})
     return fresh
 
