@@ -63,8 +63,8 @@ def standing_conditions(
     for name, region in regions.items():
         if region.drained_at is not None:
             is_over = now >= region.drained_at
-            why = Why.REGION_DRAINED if is_over else Why.REGION_DRAINS
-            reason = because(why, region=name, attempts=standing.get(name, 0), by=region.drain_by)
+            attempts, by = standing.get(name, 0), region.drain_by
+            reason = because(Why.REGION_DRAINED if is_over else Why.REGION_DRAINS, region=name, attempts=attempts, by=by)
             next_at = None if is_over else region.drained_at
             found[name] = RegionCondition(state=RegionState.DRAINING, since=now, reason=reason, next_at=next_at)
         elif region.cordoned:
