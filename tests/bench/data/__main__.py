@@ -1,5 +1,5 @@
 """Print it all: `make bench SUITE=data`, or `python -m tests.bench.data [SEEDS [DAYS [JOBS]]]`. The same numbers for the same
-seeds, but for the CPU seconds. About a minute of CPU a seed's week."""
+seeds, but for the CPU seconds. About half a minute of CPU a week."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ from tests.bench.data.places import GPUS_A_NODE, Place, place
 from tests.bench.data.plain_ways import plain_ways
 from tests.bench.data.scenes import edge_numbers, falling_link, twenty_over_one_link
 
-USUAL = (2, 7, 750)
+USUAL = (4, 7, 750)
 """So many seeds, from 1 on; days; jobs."""
 
 
