@@ -88,7 +88,7 @@ class HubWay:
             before = self.records
             outcome = decide(self._world(course, now), moment_of(now), self._memory)
             self.rounds += 1
-            self.records = dict(outcome.records)
+            self.records = dict(sorted(outcome.records.items()))
             self._crowded = crowded_now(outcome.crowded)
             self._act(course, now)
             if self.watch is not None:
@@ -187,7 +187,7 @@ class HubWay:
     # ---- what is done to what is granted -------------------------------------------------------------------------
 
     def _act(self, course: Course, now: float) -> None:
-        for key, record in self.records.items():
+        for key, record in self.records.items():  # in the order of the keys, so that no hash says which takes a node first
             if record.stage is not None:
                 self._pace(course, record)
             elif record.current is not None and record.current.state in MAY_RUN and key in course.waiting:

@@ -144,8 +144,10 @@ _FALLS = tuple(
 
 
 def falling_link() -> list[str]:
-    """How many probes of the link there are between its fall and the first placement elsewhere, one job in 97 seconds. The round
-    trip stays as it was."""
+    """How many still go over the link once it was measured twice after its fall, of one job in 97 seconds.
+
+    A probe beside a transfer of our own is scaled up to what the link was believed to give, and so tells of no fall.
+    """
     return ["a link falls to a third, its round-trip time stays:", *(f"  {fall.words}: {_fallen(fall)}" for fall in _FALLS)]
 
 
@@ -187,10 +189,12 @@ class _Seen:
         """In words."""
         early = [at in link for now, _, _, link in self._copies.values() if now < _FALLS_AT]
         late = [(probes, clear, at in link) for now, probes, clear, link in self._copies.values() if now >= _FALLS_AT]
-        first = next(((probes, clear) for probes, clear, stays in late if not stays), None)
-        left = [stays for _, clear, stays in late if clear >= 2]
-        when = "never" if first is None else f"at the {first[0]}. probe after it, the {first[1]}. that found the link free"
-        return f"{sum(early)} of {len(early)} by {at} before; away {when}; then {sum(left)} of {len(left)} by {at}"
+        two = [stays for probes, _, stays in late if probes >= 2]
+        two_clear = [stays for _, clear, stays in late if clear >= 2]
+        return (
+            f"{sum(early)} of {len(early)} by {at} before; after two probes {sum(two)} of {len(two)},"
+            f" after two that found the link free {sum(two_clear)} of {len(two_clear)}"
+        )
 
 
 # ---- edge numbers -------------------------------------------------------------------------------------------------
