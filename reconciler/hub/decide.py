@@ -149,7 +149,7 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
         records[key] = record
         if sound and file is not None:
             steady.note(record, file, seen, policy)
-    for key in jobs.keys() - old.keys():
+    for key in sorted(jobs.keys() - old.keys()):
         # A record that cannot be read may be of a job that runs: it is left alone until a person has looked.
         intent = intent_for(key, None, world.sources, world.suspicion)
         if intent.wanted is not None and key not in unread:
