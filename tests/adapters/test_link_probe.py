@@ -103,6 +103,7 @@ def test_the_kernel_tells_of_the_connection_of_the_transfer_itself(bucket: Store
     assert read.retransmitted is None, "who only asks has sent too little to tell"
 
 
+@pytest.mark.slow
 def test_the_rate_is_that_of_the_way_in_both_directions(bucket: StoreAddress, way: Throttle) -> None:
     measuring, behind = links(), by(way, bucket)
     measuring.keep("us", bucket, MIB)
@@ -124,6 +125,7 @@ def test_each_transfer_has_a_connection_of_its_own(bucket: StoreAddress, way: Th
         assert way.connections == count
 
 
+@pytest.mark.slow
 def test_what_has_moved_when_the_time_is_over_counts(bucket: StoreAddress, way: Throttle) -> None:
     measuring, behind = links(), by(way, bucket)
     measuring.keep("us", bucket, 8 * MIB)
@@ -229,6 +231,7 @@ def test_a_connection_that_breaks_is_no_slow_link(app: App, bucket: StoreAddress
         links().write("us", bucket.model_copy(update={"endpoint": url}), SIZE, LONG)
 
 
+@pytest.mark.slow
 def test_a_store_that_says_no_before_it_has_all_is_heard(bucket: StoreAddress) -> None:
     """It closes the door on the rest; why stands in its answer."""
 
@@ -259,6 +262,7 @@ def test_other_kinds_of_store_are_refused() -> None:
         links().read("us", StoreAddress(url="gs://bucket/"), SIZE, LONG)
 
 
+@pytest.mark.slow
 def test_by_tls_only_to_whom_the_authorities_vouch_for(app: App, bucket: StoreAddress, tmp_path: Path) -> None:
     certificate, key = tmp_path / "crt", tmp_path / "key"
     make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days", "2"]

@@ -42,6 +42,7 @@ def worlds(tmp_path: Path) -> Iterator[tuple[Leashed, Leashed]]:
         leave_nothing(world.folder)
 
 
+@pytest.mark.slow
 def test_programs_end_when_nothing_more_is_heard_of_their_region_and_not_before(worlds: tuple[Leashed, Leashed]) -> None:
     silent, alive = worlds
     silent.say(2, 14)
@@ -68,6 +69,7 @@ def test_programs_end_when_nothing_more_is_heard_of_their_region_and_not_before(
     assert silent.log("heeds").endswith("so it was ended\n")
 
 
+@pytest.mark.slow
 def test_who_was_told_to_end_by_the_region_is_not_told_again(worlds: tuple[Leashed, Leashed]) -> None:
     silent, _ = worlds
     silent.say(2, 300)
@@ -92,6 +94,7 @@ def test_what_was_not_said_since_this_boot_is_no_word(tmp_path: Path, said: str 
     assert shim._allowed(file, (5.0, 7.5)) == (5.0, 7.5)
 
 
+@pytest.mark.slow
 def test_another_region_in_a_folder_of_that_name_does_not_speak_for_it(worlds: tuple[Leashed, Leashed], tmp_path: Path) -> None:
     """The folder was moved away while programs of it run, and an agent began anew in an empty one."""
     silent, alive = worlds
@@ -115,6 +118,7 @@ def test_another_region_in_a_folder_of_that_name_does_not_speak_for_it(worlds: t
     moved.rename(silent.folder)
 
 
+@pytest.mark.slow
 def test_programs_of_a_folder_that_was_removed_end_as_well(worlds: tuple[Leashed, Leashed]) -> None:
     silent, _ = worlds
     silent.say(2, 14)

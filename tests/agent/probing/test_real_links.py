@@ -80,6 +80,7 @@ def rig() -> Iterator[Rig]:
         yield Rig(way, name, url)
 
 
+@pytest.mark.slow
 def test_a_way_that_falls_to_a_third_shows_within_two_probes_though_it_connects_as_ever(rig: Rig) -> None:
     rig.way.bytes_per_second = RATE
     before = rig.probes(5)
@@ -94,6 +95,7 @@ def test_a_way_that_falls_to_a_third_shows_within_two_probes_though_it_connects_
         assert after[way].retransmitted in (None, 0.0)
 
 
+@pytest.mark.slow
 def test_one_slow_transfer_is_no_congestion(rig: Rig) -> None:
     rig.way.bytes_per_second = RATE
     before = rig.probes(5)

@@ -12,6 +12,7 @@ BIG = b"0123456789abcdef" * (3 * PART // 16) + b"end"
 OBJECTS = {"a": b"1", "b c": b"22", "empty": b"", "two parts": BIG[: PART + 3]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True], ids=["before it is done", "just after"])
 def test_killed_at_every_call(tmp_path: Path, target: Ends, after: bool) -> None:
     source = Ends("file", "", tmp_path / "source")

@@ -79,6 +79,7 @@ def test_strays_are_refused_in_a_copy_of_ours_and_left_elsewhere(source: Ends, t
     assert target.read("ds") == {**OBJECTS, "somebody/else's": b"x"}
 
 
+@pytest.mark.slow
 def test_a_store_that_often_does_not_answer_is_asked_again(source: Ends, target: Ends) -> None:
     put_all(source)
     with closing(source.end("ds")) as one, closing(target.end("ds")) as other:
@@ -86,6 +87,7 @@ def test_a_store_that_often_does_not_answer_is_asked_again(source: Ends, target:
     assert target.read("ds") == OBJECTS
 
 
+@pytest.mark.slow
 def test_patience_ends(source: Ends, target: Ends) -> None:
     put_all(source)
     with closing(source.end("ds")) as one, closing(target.end("ds")) as other, pytest.raises(Transient, match="no answer"):
