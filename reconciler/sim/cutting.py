@@ -18,16 +18,18 @@ def _cut(world: World, ways: list[Way], seconds: float, b: int, c: int) -> None:
     for region in world.regions:
         if region.store in ways:
             world.judge.hinder(region.name, now, now + seconds)
+    later(world, seconds, f"{ways[0].name}: open again", lambda: _heal(world, ways))
 
-    def heal() -> None:
-        for way in ways:
-            way.cut, way.patience = "", 0.0
-        for program in world.hubs:
-            program.wake()
-        for region in world.regions:
-            region.wake_agent(0.0, 1.5)
 
-    later(world, seconds, f"{ways[0].name}: open again", heal)
+def _heal(world: World, ways: list[Way]) -> None:
+    for way in ways:
+        way.cut, way.patience = "", 0.0
+    for program in world.hubs:
+        if program.store in ways:
+            world.judge.sees_again(program.name, world.agenda.seconds)
+        program.wake()
+    for region in world.regions:
+        region.wake_agent(0.0, 1.5)
 
 
 @kind(6)

@@ -185,6 +185,11 @@ class Judge:
         """Between these moments the region's agent could not renew its lease."""
         self.hindered.setdefault(region, []).append((start, end))
 
+    def sees_again(self, hub: str, now: float) -> None:
+        """Its way to the store is open again, even where another cut of it was to last longer."""
+        if hub in self.blind:
+            self.blind[hub] = [(start, min(end, now)) for start, end in self.blind[hub]]
+
     # ---- objects
 
     def wrote_grants(self, region: str, body: bytes) -> None:

@@ -26,7 +26,8 @@ class Losses:
     def taken(self, before: JobRecord | None, after: JobRecord) -> None:
         """A record was published in the place of another. Raises Violation."""
         ended = self._ended(before, after) if before is not None else None
-        if before is not None and ended is not None and not after.cancelled:
+        # Taken away and put back is a person's word as well: it asks for another run.
+        if before is not None and ended is not None and not (before.cancelled or after.cancelled):
             self._judge_end(before, ended)
         lost, last = self.held.get(after.key), after.last
         if lost is not None and last is not None and last.number > lost.number:

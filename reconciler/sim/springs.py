@@ -46,6 +46,8 @@ def reopen(world: World, way: Way) -> None:
         if way is region.git:
             region.sync_turn.by(world.agenda.seconds)
     for hub in world.hubs:
+        if way is hub.store:
+            world.judge.sees_again(hub.name, world.agenda.seconds)
         if way in (hub.store, hub.git):
             hub.wake()
 
