@@ -149,7 +149,9 @@ def test_many_proposals_cost_little_more_than_a_call_each(world: ForgeWorld) -> 
     world.push({f"jobs/{TEAM}/{job}.yaml": job_file(job, gpus=2) for job in jobs})
     until(lambda: len(world.repository.pulls("open", "placements")) == len(jobs), 60.0, 0.2)
     calls = world.gitea.calls(BOT)[before:]
-    assert len(calls) <= len(jobs) + 2, calls
+    looks = [call for call in calls if call.startswith("GET ")]  # two a look; on a slow machine jobs may come in two cycles
+    assert len(looks) <= 4, calls
+    assert len(calls) - len(looks) <= len(jobs), calls
 
 
 def test_without_the_forge_placements_that_need_no_approval_go_on_and_its_trouble_is_told(world: ForgeWorld) -> None:
