@@ -114,7 +114,8 @@ def _taking(site: Site, memory: Memory, now: float) -> tuple[Taking, Memory]:
             _join(site)
             memory = changed(memory, joined=True)
         except (Conflict, Transient, Refused) as error:
-            if is_new_here:
+            # Whoever changed the record meanwhile is alive: an agent that has led nothing yet looks again first.
+            if is_new_here or (isinstance(error, Conflict) and not holding.own):
                 raise
             memory = troubled(memory, "RecordNotWritten", "the agent's record", error, now)
     taking = Taking(

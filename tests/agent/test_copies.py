@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from reconciler.ports import Refused, Stored, Transient
+from reconciler.ports import Conflict, Refused, Stored, Transient
 from tests.agent.objects import TEAM
 from tests.agent.region import Region, job_of, started
 from tests.agent.stores import FailingStore
@@ -198,6 +198,25 @@ def test_a_replica_that_cannot_write_itself_down_renews_all_the_same() -> None:
     assert region.phases(A1) == ["Running"]
     assert region.lease().incarnation == "incarnation-2"
     region.wire.write_record = written  # type: ignore[method-assign]
+
+
+def test_a_replica_that_was_passed_while_it_wrote_itself_down_does_not_take_the_lease_at_that() -> None:
+    """It may have stood still in that write, and another one leads since: it would be taken for that one's successor, and then end."""
+    region = started()
+    region.restart()
+    written = region.wire.write_record
+
+    def passed(body: bytes, *, expect: str | None) -> str:
+        raise Conflict("the record has changed")
+
+    region.wire.write_record = passed  # type: ignore[method-assign]
+    before = region.lease()
+    region.turn()
+    assert region.lease() == before
+    region.wire.write_record = written  # type: ignore[method-assign]
+    region.advance(60)
+    assert region.lease().incarnation == "incarnation-2"
+    assert region.phases(A1) == ["Running"]
 
 
 @pytest.mark.parametrize("restarts", [1, 3, 60])
