@@ -52,7 +52,7 @@ def mend(world: World) -> None:
 def _mend_files(world: World) -> None:
     """People put the regions' files in order."""
     files = {path: body for path, body in world.person.files.items() if not path.startswith("regions/")}
-    sound = {f"regions/{region.name}.yaml": sound_file(region.name) for region in world.regions}
+    sound = {f"regions/{region.name}.yaml": sound_file(world, region.name) for region in world.regions}
     if {**files, **sound} != world.person.files:
         world.person.commit({**files, **sound})
 

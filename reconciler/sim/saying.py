@@ -12,7 +12,7 @@ from reconciler.model.names import JobKey
 from reconciler.sim.agenda import START
 from reconciler.sim.happenings import a_region, kind, later
 from reconciler.sim.person import Fields, as_file, region_file
-from reconciler.sim.world import NAMES, World
+from reconciler.sim.world import World
 
 _BROKEN: Final = (b"{{{", b"", b"name: xx\n", b'{"name": "eu", "loss": {"grace_seconds": 1}}')
 _OTHER_TIMES: Final = (
@@ -23,9 +23,10 @@ _OTHER_TIMES: Final = (
 _LONG: Final = (30.0, 120.0, 400.0, 700.0)
 
 
-def sound_file(name: str) -> bytes:
+def sound_file(world: World, name: str) -> bytes:
     """A region's file as it is at the beginning, and at the end."""
-    return as_file(region_file(name, 1.0 + NAMES.index(name)))
+    number = [region.name for region in world.regions].index(name)
+    return as_file(region_file(name, 1.0 + number))
 
 
 def _path(name: str) -> str:
@@ -46,7 +47,7 @@ def _changed(world: World, name: str, words: str, **changes: object) -> None:
 def _comes_back(world: World, name: str, seconds: float) -> None:
     def put_back() -> None:
         files = {path: body for path, body in world.person.files.items() if path != _path("renamed")}
-        world.person.commit({**files, _path(name): sound_file(name)})
+        world.person.commit({**files, _path(name): sound_file(world, name)})
 
     later(world, seconds, f"{_path(name)} is as it was", put_back)
 
