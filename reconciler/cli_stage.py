@@ -7,16 +7,19 @@ import typer
 
 from reconciler.registry_port import PLATFORM
 
+Rate = Annotated[
+    float | None, typer.Option("--rate", metavar="BYTES_PER_SECOND", min=0, help="Never faster than that; 0: pause.")
+]
+RateFile = Annotated[
+    Path | None, typer.Option("--rate-file", metavar="PATH", help="A file that says the rate, read again while it runs.")
+]
+
 
 def dataset(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="s3://bucket/prefix/ or file:///folder/.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The same; a folder of its own.")],
-    rate: Annotated[
-        float | None, typer.Option("--rate", metavar="BYTES_PER_SECOND", min=0, help="Never faster than that; 0: pause.")
-    ] = None,
-    rate_file: Annotated[
-        Path | None, typer.Option("--rate-file", metavar="PATH", help="A file that says the rate, read again while it runs.")
-    ] = None,
+    rate: Rate = None,
+    rate_file: RateFile = None,
     link: Annotated[
         Literal["source", "target"], typer.Option("--link", help="Which end is across the link: there the rate is kept.")
     ] = "source",
@@ -48,12 +51,8 @@ def evict(target: Annotated[str, typer.Argument(metavar="TARGET", help="The fold
 def image(
     reference: Annotated[str, typer.Argument(metavar="REF", help="The image.")],
     mirror: Annotated[str, typer.Option("--mirror", metavar="HOST[:PORT]", help="The region's pull-through registry.")],
-    rate: Annotated[
-        float | None, typer.Option("--rate", metavar="BYTES_PER_SECOND", min=0, help="Never faster than that; 0: pause.")
-    ] = None,
-    rate_file: Annotated[
-        Path | None, typer.Option("--rate-file", metavar="PATH", help="A file that says the rate, read again while it runs.")
-    ] = None,
+    rate: Rate = None,
+    rate_file: RateFile = None,
     platform: Annotated[str, typer.Option("--platform", metavar="OS/ARCH", help="Of an image of several.")] = PLATFORM,
 ) -> None:
     """Have a region's mirror fetch an image before any node asks for it."""

@@ -8,10 +8,8 @@ from collections.abc import Iterable
 from reconciler.agent.actions import Pace
 from reconciler.agent.reading import is_closed, is_deleting, is_held, is_live, part, ref_of
 from reconciler.agent.seen import Seen
-from reconciler.model.names import ANNOTATION_PACE, STAGING_TEAM
+from reconciler.model.names import ANNOTATION_PACE, PACE_UNLIMITED, STAGING_TEAM
 from reconciler.ports import KubeObject
-
-UNLIMITED = "unlimited"
 
 
 def paces(seen: Seen) -> list[Pace]:
@@ -19,7 +17,7 @@ def paces(seen: Seen) -> list[Pace]:
     if seen.grant is None or seen.key.namespace != STAGING_TEAM:
         return []
     rate = seen.grant.bytes_per_second
-    pace = UNLIMITED if rate is None else str(rate)
+    pace = PACE_UNLIMITED if rate is None else str(rate)
     return [Pace(seen.key, ref_of(pod, "Pod"), pace) for pod in at_work(seen.pods) if _told(pod) != pace]
 
 

@@ -16,6 +16,7 @@ from reconciler.hub.forge_checks import Checks
 from reconciler.hub.forge_proposals import Answered, Facts, Proposals
 from reconciler.hub.ledger import Trouble
 from reconciler.hub.sources import Documents
+from reconciler.hub.turns import Turns
 from reconciler.model.policy import ForgeAddress
 from reconciler.ports import Clock, Refused, Transient
 
@@ -54,43 +55,26 @@ class ForgeLoop:
         self._kept_up = clock.monotonic()
         self._asked: dict[str, int] = {}
         """Attempt → how often it was asked in vain who approved it."""
-        self._changed = threading.Condition()
-        self._due, self._told, self._ends = False, True, False
-        self._thread = threading.Thread(target=self._run, name="forge", daemon=True)
+        self._told = threading.Event()
+        self._told.set()
+        self._turns = Turns("forge", self.turn, self._hang_up)
 
     def start(self) -> None:
         """Begin, in a thread of its own."""
-        self._thread.start()
+        self._turns.start()
 
     def stop(self) -> None:
         """End after the call under way."""
-        self._set(ends=True)
-        if self._thread.is_alive():
-            self._thread.join(30)
+        self._turns.stop()
 
     def wake(self) -> None:
         """A cycle has seen something: see whether that concerns the forge."""
-        self._set()
+        self._turns.wake()
 
     def tell(self) -> None:
         """The forge said that something changed there: ask it."""
-        self._set(told=True)
-
-    def _set(self, *, told: bool = False, ends: bool = False) -> None:
-        with self._changed:
-            self._due, self._told, self._ends = True, self._told or told, self._ends or ends
-            self._changed.notify_all()
-
-    def _run(self) -> None:
-        wait = 0.0
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._due, wait)
-                self._due = False
-                if self._ends:
-                    self._hang_up()
-                    return
-            wait = self.turn()
+        self._told.set()
+        self._turns.wake()
 
     def turn(self) -> float:
         """Look if a look is due; the seconds until the next one may be."""
@@ -129,8 +113,9 @@ class ForgeLoop:
     def _look(self, view: View, address: ForgeAddress) -> float:
         began, now = self._clock.monotonic(), self._clock.now()
         facts = self._facts(view, now)
-        with self._changed:
-            told, self._told = self._told, False
+        told = self._told.is_set()
+        if told:
+            self._told.clear()
         if not told and self._matter(facts, view, address) == self._done and began < self._at_latest:
             return self._at_latest - began
         self._done = None
@@ -141,7 +126,7 @@ class ForgeLoop:
             self._say(answered, answered.troubles)  # a person's no is not to wait for the plans of others
             checked = self._checks.act(forge, opened.those, view, now)
         except BaseException:
-            self._told = True
+            self._told.set()
             raise
         self._say(answered, (*answered.troubles, *checked.troubles))
         self._failures = 0

@@ -5,7 +5,6 @@ does not answer. A registry that was found silent is not asked for each of its i
 what is known of an image stays until its registry says otherwise, so that one that is down changes nothing.
 """
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,6 +13,7 @@ import structlog
 
 from reconciler.hub.image_board import ImageBoard, Wanted
 from reconciler.hub.ledger import Trouble
+from reconciler.hub.turns import Turns
 from reconciler.model.image_ref import image_problem, parse_image, through_mirror
 from reconciler.planning.image_facts import ImageFacts
 from reconciler.ports import Clock, Refused, Transient
@@ -58,41 +58,22 @@ class ImageLoop:
         self._known: dict[str, _Known] = {}
         self._silent: dict[str, _Silence] = {}
         self._log = structlog.get_logger("images")
-        self._changed = threading.Condition()
-        self._due, self._ends = False, False
-        self._thread = threading.Thread(target=self._run, name="images", daemon=True)
+        self._turns = Turns("images", self.turn)
 
     def start(self) -> None:
         """Begin, in a thread of its own."""
-        self._thread.start()
+        self._turns.start()
 
     def stop(self) -> None:
         """End after the request under way."""
-        self._set(ends=True)
-        if self._thread.is_alive():
-            self._thread.join(30)
+        self._turns.stop()
 
     def wake(self) -> None:
         """A cycle has seen something: see whether an image is wanted."""
-        self._set()
+        self._turns.wake()
 
     def tell(self) -> None:
         """Nothing that a webhook says concerns images."""
-
-    def _set(self, *, ends: bool = False) -> None:
-        with self._changed:
-            self._due, self._ends = True, self._ends or ends
-            self._changed.notify_all()
-
-    def _run(self) -> None:
-        wait = 0.0
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._due, wait)
-                self._due = False
-                if self._ends:
-                    return
-            wait = self.turn()
 
     def turn(self) -> float:
         """Ask for the image that is due first, if one is; the seconds until the next is."""

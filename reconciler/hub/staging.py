@@ -10,7 +10,7 @@ from datetime import datetime
 
 from reconciler.hub.world import World
 from reconciler.model.attempt import Attempt, Event, Outcome, State
-from reconciler.model.names import STAGING_TEAM, JobKey
+from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
@@ -19,7 +19,7 @@ from reconciler.model.region import Region, StoreAddress
 from reconciler.model.report import WorkloadReport
 from reconciler.model.stage import StageTask
 from reconciler.planning.ahead_of_need import ahead_of_need
-from reconciler.planning.decisions import Candidate, Decision
+from reconciler.planning.decisions import Candidate, Decision, Wait
 from reconciler.planning.evicting import to_evict, uses_of
 from reconciler.planning.lifecycle import Intent, admit, settle
 from reconciler.planning.records import grant, replace_current, withdraw
@@ -39,11 +39,6 @@ from reconciler.planning.staging import (
 
 _STEPS = 10
 """A task's progress is written down in so many steps: each is a commit."""
-
-
-def is_staging(key: JobKey) -> bool:
-    """Whether a job is one of the hub's own."""
-    return key.team == STAGING_TEAM
 
 
 def stores_of(regions: Mapping[str, Region]) -> dict[str, StoreAddress]:
@@ -177,9 +172,12 @@ def tasks_ahead(
     decisions: Iterable[Decision], snapshot: Snapshot, records: Mapping[JobKey, JobRecord], world: World, now: datetime
 ) -> dict[JobKey, JobRecord]:
     """Records of the tasks that are begun before those who will want them have a place."""
+    decided = tuple(decisions)
+    if not any(isinstance(one, Wait) and one.expected is not None for one in decided):
+        return {}
     size, usd = spent_ahead(tasks_in(records).values(), now)
     fresh: dict[JobKey, JobRecord] = {}
-    for wish in ahead_of_need(decisions, snapshot, size, usd):
+    for wish in ahead_of_need(decided, snapshot, size, usd):
         task = task_for(wish.source, snapshot.regions[wish.target], wish.jobs)
         if task is not None:
             fresh |= new_tasks([task], records, world, wish.priority, now)

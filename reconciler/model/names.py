@@ -22,9 +22,13 @@ ANNOTATION_OUT = f"{PREFIX}/out-of-queue"
 """Of a Workload of Kueue's: it was the agent who took it out of its queue."""
 ANNOTATION_PACE = f"{PREFIX}/bytes-per-second"
 """Of a staging task's pods, set by the agent: the bandwidth that is reserved for it at present; `unlimited` for no limit."""
+PACE_UNLIMITED = "unlimited"
 PACE_FILE = "bytes-per-second"
 PACE_FOLDER = "/etc/gpu-reconciler"
 """Where the worker reads it, as the kubelet keeps it up to date."""
+
+LABEL_STAGE = f"{PREFIX}/stage"
+"""Of a staging task's objects: what kind of task it is."""
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """Kueue's: the LocalQueue that an object waits in."""

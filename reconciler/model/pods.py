@@ -21,6 +21,11 @@ Totals = dict[str, int]
 """Resource name → amount; CPU in thousandths of a core, all else in its own unit."""
 
 
+def literal(text: str) -> str:
+    """`text` so that it is still `text` after Kubernetes has replaced `$(NAME)` and `$$` in it."""
+    return text.replace("$", "$$")
+
+
 def _of(resources: Mapping[str, Any] | None) -> Totals:
     asked = dict((resources or {}).get("limits") or {}) | dict((resources or {}).get("requests") or {})
     return {name: milli(value) if name == "cpu" else whole(value) for name, value in asked.items()}

@@ -116,7 +116,6 @@ class Why(StrEnum):
     STAGING = "{what} is being brought to {region} first; its GPUs are held when that is there"
     LINK_BUSY = "it waits for its turn on the link from {source} to {target}"
     STAGING_FAILED = "{what} could not be brought to {region}: {message}"
-    NOT_WANTED = "no job waits for it any more"
     NOT_YET_TOLD = "{region} cannot be told yet that it may run: {message}"
     NOT_YET_RUNNING = "{region} has not started it yet: {message}"
 

@@ -15,7 +15,8 @@ from reconciler.model.attempt import Attempt, State
 from reconciler.model.identity import run_hash
 from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import Gpu, Resources, SecretUse
-from reconciler.model.names import PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey, digest
+from reconciler.model.names import LABEL_STAGE, PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey, digest
+from reconciler.model.pods import literal
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
 from reconciler.model.region import Region, StoreAddress
@@ -24,7 +25,6 @@ from reconciler.planning.lifecycle import Intent, Wanted
 from reconciler.planning.snapshot import RegionView
 from reconciler.planning.ways import Source as Way
 
-_LABEL = "gpu-reconciler.dev/stage"
 RETRIES = 3
 """Failures of a worker that a run of a task survives; each goes on where the one before was."""
 _PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
@@ -95,10 +95,10 @@ def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, 
     source, target = stores.get(task.source_region), stores.get(task.region)
     command: tuple[str, ...]
     if task.kind == "evict":
-        source, command = None, ("reconciler", "stage", "evict", _literal(task.target_uri))
+        source, command = None, ("reconciler", "stage", "evict", literal(task.target_uri))
         does = f"Removes {task.subject} from {task.region}."
     else:
-        command = ("reconciler", "stage", "dataset", _literal(task.source_uri), _literal(task.target_uri), *_PACED)
+        command = ("reconciler", "stage", "dataset", literal(task.source_uri), literal(task.target_uri), *_PACED)
         does = f"Brings {task.subject} from {task.source_region} to {task.region}."
     return JobSpec(
         job_id=key_of(task).job_id,
@@ -113,14 +113,9 @@ def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, 
         allowed_regions=(task.region,),
         priority=priority,
         retries=RETRIES,
-        labels={_LABEL: task.kind},
+        labels={LABEL_STAGE: task.kind},
         description=does,
     )
-
-
-def _literal(text: str) -> str:
-    """So that Kubernetes, which replaces `$(NAME)` and `$$` in commands, leaves the text as it is."""
-    return text.replace("$", "$$")
 
 
 def _address(prefix: str, store: StoreAddress | None) -> dict[str, str]:
@@ -217,7 +212,7 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
 def _is_done(record: JobRecord) -> bool:
     """Whether the newest attempt has done what the task is for."""
     task = record.stage
-    return task is not None and record.phase is Phase.SUCCEEDED and record.spec.labels.get(_LABEL) == task.kind
+    return task is not None and record.phase is Phase.SUCCEEDED and record.spec.labels.get(LABEL_STAGE) == task.kind
 
 
 def wanted_task(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, image: str) -> Wanted:

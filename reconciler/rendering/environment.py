@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from reconciler.model.job import JobSpec
+from reconciler.model.pods import literal
 from reconciler.rendering.rendering import Rendering
 
 Variable = dict[str, Any]
@@ -20,11 +21,6 @@ DEFAULT_PORT = "29500"
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 _PORT = "MASTER_PORT"
 _REFERENCE = re.compile(r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
-
-
-def literal(text: str) -> str:
-    """`text` so that it is still `text` after Kubernetes has replaced `$(NAME)` and `$$` in it."""
-    return text.replace("$", "$$")
 
 
 def processes_per_node(spec: JobSpec) -> int:

@@ -11,9 +11,9 @@ the worker of index 0 (JOB_COMPLETION_INDEX) copies, the others wait until it is
 from typing import Any
 
 from reconciler.model.image_ref import through_mirror
-from reconciler.model.pods import MAIN
+from reconciler.model.pods import MAIN, literal
 from reconciler.model.region import Region
-from reconciler.rendering.environment import literal, secret_variables
+from reconciler.rendering.environment import secret_variables
 from reconciler.rendering.rendering import Rendering, canonical
 from reconciler.rendering.volumes import brought_datasets, dataset_volume, is_of_the_program
 

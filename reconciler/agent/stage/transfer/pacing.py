@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from reconciler.model.names import PACE_UNLIMITED
 from reconciler.ports import Refused
 
 BODY_SHARE: Final = 0.935
@@ -22,9 +23,6 @@ _LOOK_SECONDS: Final = 0.25
 _BLOCK_BYTES: Final = (4 * 1024, 64 * 1024)
 _FREE_BLOCK_BYTES: Final = 1024 * 1024
 _READ_AGAIN_SECONDS: Final = 1.0
-
-UNLIMITED: Final = "unlimited"
-"""What a file says where there is no limit."""
 
 RateNow = Callable[[], float | None]
 """Bytes a second; None: no limit; 0: pause."""
@@ -94,7 +92,7 @@ def _rate_in(path: Path, otherwise: float | None) -> float | None:
         raise Refused(f"the rate in {path} cannot be read: {error}; write bytes a second there, as a number") from None
     if not text:
         return otherwise
-    if text == UNLIMITED:
+    if text == PACE_UNLIMITED:
         return None
     try:
         rate = float(text)
