@@ -149,10 +149,10 @@ class FileBulk:
         *above, name = _parts(origin.key)
         with as_ports_have_it(f"finish {origin.key} in {self._path}"):
             try:
-                self._publish(self._uploads.finished(upload, origin.size, _time_of(origin)), above, name)
+                with self._uploads.finished(upload, origin.size, _time_of(origin)) as path:
+                    self._publish(path, above, name)
             except FileNotFoundError:
                 raise UploadLost(f"{origin.key}: another worker has finished it") from None
-            self._uploads.remove(upload)
         return _etag_of(origin.size, _time_of(origin))
 
     def abort(self, upload: Upload) -> None:

@@ -167,7 +167,31 @@ def moto_app() -> App:
     """moto's S3, as an application. Its buckets live as long as this program."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
-    return DomainDispatcherApplication(create_backend_app)
+    return _knowing_uploads(DomainDispatcherApplication(create_backend_app))
+
+
+def _knowing_uploads(app: App) -> App:
+    """moto fails with 500 where an upload that is to be completed is gone; S3 says what it says of it everywhere else."""
+
+    def answered(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        statuses: list[str] = []
+
+        def started(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+            statuses.append(status)
+            return None if is_gone() else start(status, headers, *rest)
+
+        def is_gone() -> bool:
+            is_completion = environ["REQUEST_METHOD"] == "POST" and "uploadId=" in environ["QUERY_STRING"]
+            return is_completion and statuses[0].startswith("500")
+
+        body = app(environ, started)
+        if not is_gone():
+            return body
+        said = s3_error("NoSuchUpload")
+        start("404 NOT FOUND", [("Content-Type", "application/xml"), ("Content-Length", str(len(said)))])
+        return [said]
+
+    return answered
 
 
 def client_factory(url: str, **settings: Any) -> ClientFactory:
