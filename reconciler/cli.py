@@ -13,7 +13,7 @@ import typer
 from reconciler.cli_cluster import agent, bootstrap, doctor
 from reconciler.cli_edits import cancel, confirm, cordon, drain, forget, lost, release, rerun, uncordon
 from reconciler.cli_options import AsJson, Job, Repo, Store
-from reconciler.cli_stage import dataset, evict, image
+from reconciler.cli_stage import dataset, evict, image, results
 from reconciler.commands import ends
 
 app = typer.Typer(
@@ -221,6 +221,7 @@ def prune(
 stage_app.command()(dataset)
 stage_app.command()(evict)
 stage_app.command()(image)
+stage_app.command()(results)
 app.command()(bootstrap)
 app.command()(doctor)
 

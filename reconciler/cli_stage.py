@@ -41,6 +41,21 @@ def dataset(  # noqa: PLR0913, PLR0917 - a verb's options are its arguments
     run(source, target, How(rate, rate_file, link, marker, by_size=size_check))
 
 
+def results(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="What an attempt wrote: s3://bucket/prefix/ or file:///folder/.")
+    ],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="Where it is asked for.")],
+    rate: Rate = None,
+    rate_file: RateFile = None,
+) -> None:
+    """Return what an attempt wrote to where it is asked for, if anything; TARGET.json says then that it is whole."""
+    from reconciler.commands.stage_bulk import How
+    from reconciler.commands.stage_bulk import dataset as run
+
+    run(source, target, How(rate, rate_file, marker=True, may_be_empty=True))
+
+
 def evict(target: Annotated[str, typer.Argument(metavar="TARGET", help="The folder of a staged copy.")]) -> None:
     """Remove a staged copy: first what says that it is complete, then all that is there. TARGET_AWS_… opens it."""
     from reconciler.commands.stage_bulk import evict as run

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from reconciler.model.record import JobRecord, Phase
+from reconciler.planning.stage_names import unreturned
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ EXPECTED: dict[str, Expected] = {
     "language/line-fit": Expected(Phase.SUCCEEDED, 2, shows="crashes, and goes on from its checkpoint"),
     "language/web-finetune": Expected(Phase.SUCCEEDED, 1, "us-east", "H100 preferred, and half a terabyte lies beside them"),
     "vision/always-fails": Expected(Phase.FAILED, 2, shows="one retry, then Failed, with its last words"),
-    "vision/contact-sheet": Expected(Phase.SUCCEEDED, 1, "eu-west", "its photos come first; no GPU waits for them"),
+    "vision/contact-sheet": Expected(Phase.SUCCEEDED, 1, "eu-west", "no GPU waits for its photos, nor for its result's way back"),
     "vision/early-stop": Expected(Phase.SUCCEEDED, 1, shows="exit code 42 means success here"),
     "vision/thumbnails": Expected(Phase.SUCCEEDED, 1, shows="no GPU, and data too small to matter"),
     "vision/too-wide": Expected(Phase.IMPOSSIBLE, 0, shows="no region can ever run it, and it says why"),
@@ -36,8 +37,8 @@ REFUSED = {"jobs/vision/norway.yaml": "a broken file is refused alone, with line
 
 
 def reached(record: JobRecord, expected: Expected) -> bool:
-    """Whether the job has come to the end that it should."""
-    return record.phase is expected.phase and record.current is None
+    """Whether the job has come to the end that it should, with all that it wrote."""
+    return record.phase is expected.phase and record.current is None and not any(unreturned(record))
 
 
 def differs(record: JobRecord | None, expected: Expected) -> str | None:

@@ -1,4 +1,4 @@
-"""`reconciler stage dataset` and `stage evict`: bulk from store to store, as a task of its own or in an attempt's pod.
+"""`reconciler stage dataset`, `stage results`, `stage evict`: bulk from store to store, as a task or in an attempt's pod.
 
 Decides what the options mean: above all whether the target is a copy with a marker beside it. A folder that is mounted or linked
 where it stands (the volume in a pod) gets none unless asked for, for what stands beside it is not on the volume. How a copy is
@@ -28,21 +28,23 @@ SOURCE, TARGET = "SOURCE_", "TARGET_"
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """The options: bytes a second, the file that says them, where they are kept, a marker or not or as it fits, sizes alone."""
+    """The options: bytes a second, the file that says them, where they are kept, a marker or not or as it fits, sizes alone, and
+    whether the source may be empty."""
 
     rate: float | None = None
     rate_file: Path | None = None
     link: Literal["source", "target"] = "source"
     marker: bool | None = None
     by_size: bool = False
+    may_be_empty: bool = False
 
 
 def dataset(source: str, target: str, how: How) -> None:
-    """Copy a dataset. Raises Refused and Transient."""
+    """Copy a dataset, or results. Raises Refused and Transient."""
     clock = SystemClock()
     is_volume = _is_volume(target)
     marker = not is_volume if how.marker is None else how.marker
-    options = Options(marker=marker, link=how.link, by_size=how.by_size)
+    options = Options(marker=marker, link=how.link, by_size=how.by_size, may_be_empty=how.may_be_empty)
     rate = RateFile(how.rate_file, how.rate, clock.monotonic)
     with _opened(source, SOURCE) as one, _opened(target, TARGET, inside=is_volume) as other:
         staged = transfer(one, other, options, rate, clock, lambda progress: screen.say(progress_line(progress)))

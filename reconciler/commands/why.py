@@ -30,6 +30,7 @@ from reconciler.model.record import JobRecord
 from reconciler.model.region_state import NOT_HEARD, RegionCondition
 from reconciler.model.result import ResultPointer
 from reconciler.planning.records import run_seconds_used
+from reconciler.planning.stage_names import written_uris
 from reconciler.ports import EntryKind, Refused, Transient
 
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -164,7 +165,7 @@ def _data(record: JobRecord, result: ResultPointer | None) -> Iterator[str]:
         if inputs.code is not None:
             known = "" if _COMMIT.fullmatch(inputs.code.ref) else " (what a branch or tag named then is not known)"
             yield f"  code: {inputs.code.git} at {inputs.code.ref}{known}"
-        yield from (f"  {last.name} writes {uri}" for uri in last.outputs if result is None or last.name != result.attempt)
+        yield from (f"  {last.name} writes {uri}" for uri in written_uris(last) if result is None or last.name != result.attempt)
     if result is not None:
         yield f"  {result_line(result)}"
 

@@ -16,6 +16,7 @@ from reconciler.hub.index import Index, job_view
 from reconciler.hub.intents import intent_for
 from reconciler.hub.placing import placed, waiting, what_to_bring
 from reconciler.hub.regions import RegionSeen
+from reconciler.hub.returning import returned, with_returns
 from reconciler.hub.review import NeverIn, approved_region, review
 from reconciler.hub.staging import new_tasks, staged, staging_intents, tasks_ahead, tasks_in, why_staging, with_progress
 from reconciler.hub.steady import Steady
@@ -62,6 +63,7 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
     policy = world.sources.fleet.policy
     records = _advanced(world, memory.steady, now)
     records |= staged(records, world.epochs, policy, now)
+    records |= returned(records, world, now)
     lines = _lines(records, world, now)
     memory.index.update(records, policy)
     spoken = [key for key in [*world.placements, *world.declined] if key in records]
@@ -106,6 +108,7 @@ def _passed(records: dict[JobKey, JobRecord], world: World, memory: Memory, line
             continue
         found = what_to_bring(decision, snapshot)
         record, placement, proposed = placed(record, decision, found, world, now)
+        record = record if proposed else with_returns(record, snapshot)
         if placement is not None:
             (proposals if proposed else placements)[decision.key] = placement
         elif record.stage is not None:
@@ -128,7 +131,7 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     steady.under(policy)
     steady.keep_only(old)
     unread, ungranted = world.ledger.unread, told_ungranted(world.ledger.hub.troubles)
-    staging = staging_intents(old, world.sources.fleet.regions)
+    staging = staging_intents(old, world.sources.fleet.regions, now)
     records: dict[JobKey, JobRecord] = {}
     for key, record in old.items():
         seen = _seen(record, world, ungranted)

@@ -15,6 +15,7 @@ from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord
 from reconciler.model.region import Region
+from reconciler.planning.stage_names import written_uris
 from reconciler.rendering.manifest import render_checked
 from reconciler.rendering.rendering import Rendering, Unrenderable
 
@@ -111,5 +112,6 @@ def rendering_of(record: JobRecord, attempt: Attempt, region: Region, stage_imag
         seeded_from=attempt.seeded_from,
         stage_image=stage_image,
         image=attempt.image,
+        written_uris=written_uris(attempt),
         dataset_uris=uris or tuple(use.uri or "" for use in record.spec.datasets),
     )

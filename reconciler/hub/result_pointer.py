@@ -4,10 +4,10 @@ They stand in the hub's store, not in the regions': one place for all of a job's
 writes are known to work, and which no agent has to write. Every attempt writes below its own prefix, so a late or broken one can
 overwrite nobody's outputs; what it cannot do either is to call its own the result.
 
-Decides when a pointer moves: only when the published ledger says that the attempt succeeded, so after the commit; only by
-compare-and-swap; and never from a higher number to a lower one. Numbers are never used twice, so two hubs that have read the
-ledger write the same, and a paused one that comes late changes nothing. A pointer is a copy of what the ledger says: a hub that
-dies before the write is healed by the next, which lists once what is there.
+Decides when a pointer moves: only when the published ledger says that the attempt succeeded and that its outputs are where they
+were asked for, so after the commit; only by compare-and-swap; and never from a higher number to a lower one. Numbers are never
+used twice, so two hubs that have read the ledger write the same, and a paused one that comes late changes nothing. A pointer is a
+copy of what the ledger says: a hub that dies before the write is healed by the next, which lists once what is there.
 """
 
 from collections.abc import Mapping
@@ -72,8 +72,13 @@ class ResultPointers:
 
 
 def succeeded(record: JobRecord) -> Attempt | None:
-    """The newest attempt of a job that succeeded, in whichever run; None where none did."""
-    return next((attempt for attempt in reversed(record.attempts) if attempt.state is State.SUCCEEDED), None)
+    """The newest attempt of a job that succeeded, in whichever run, and whose outputs are where they were asked for; None where
+    there is none."""
+    return next((attempt for attempt in reversed(record.attempts) if _is_whole(attempt)), None)
+
+
+def _is_whole(attempt: Attempt) -> bool:
+    return attempt.state is State.SUCCEEDED and (not attempt.returns or attempt.returned_at is not None)
 
 
 def pointer_to(key: JobKey, attempt: Attempt) -> ResultPointer:

@@ -23,11 +23,12 @@ from reconciler.planning.decisions import Candidate, Decision, Wait
 from reconciler.planning.evicting import to_evict, uses_of
 from reconciler.planning.lifecycle import Intent, admit, settle
 from reconciler.planning.records import grant, replace_current, withdraw
+from reconciler.planning.returning import rests
 from reconciler.planning.snapshot import RegionView, Snapshot
+from reconciler.planning.stage_names import key_of
 from reconciler.planning.staging import (
     Waiting,
     intent_of,
-    key_of,
     readiness,
     spent_ahead,
     subjects,
@@ -54,7 +55,9 @@ def tasks_in(records: Mapping[JobKey, JobRecord]) -> dict[JobKey, JobRecord]:
 # ---- what is wanted of the tasks ----------------------------------------------------------------------------------
 
 
-def staging_intents(records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region]) -> dict[JobKey, tuple[JobRecord, Intent]]:
+def staging_intents(
+    records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region], now: datetime
+) -> dict[JobKey, tuple[JobRecord, Intent]]:
     """Every task that the ledger has, turned to what it is for now, and what is wanted of it."""
     tasks = tasks_in(records)
     if not tasks:
@@ -64,7 +67,7 @@ def staging_intents(records: Mapping[JobKey, JobRecord], regions: Mapping[str, R
     evict = _to_evict(tasks, records, regions)
     for key, task in tasks.items():
         record = turned(task, waited_for=key.job_id in waiting, evict=key.job_id in evict)
-        found[key] = record, intent_of(record, waiting.get(key.job_id), stores)
+        found[key] = record, intent_of(record, None if rests(task, now) else waiting.get(key.job_id), stores)
     return found
 
 

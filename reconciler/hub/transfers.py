@@ -97,7 +97,7 @@ class _Moving(NamedTuple):
 
 def _moving(records: Iterable[JobRecord]) -> Iterator[_Moving]:
     for record in records:
-        if record.stage is not None and record.stage.kind == "dataset" and record.phase not in FINISHED:
+        if record.stage is not None and record.stage.kind != "evict" and record.phase not in FINISHED:
             yield _Moving(record, record.stage)
 
 

@@ -14,7 +14,7 @@ from reconciler.model.fleet import Dataset
 from reconciler.model.job_parts import Code
 from reconciler.model.progress import Progress
 from reconciler.model.reasons import Reason
-from reconciler.model.stage import TransferEstimate
+from reconciler.model.stage import Return, TransferEstimate
 
 
 class State(StrEnum):
@@ -155,7 +155,11 @@ class Attempt(Model):
     inputs: Inputs | None = None
     """None of attempts that were decided before this was noted."""
     outputs: Many[str] = ()
-    """The prefixes that this attempt alone writes, one for each of the job's outputs, in the spec's order."""
+    """The prefixes that are this attempt's alone, one for each of the job's outputs, in the spec's order."""
+    returns: Many[Return] = ()
+    """Those of them that its program writes elsewhere, from where they are returned once it has succeeded."""
+    returned_at: datetime | None = None
+    """Since when all of them are where they were asked for; None of an attempt that returns nothing, or has not yet."""
     stages: Many[str] = ()
     """Staging tasks, by their job ids, that must have succeeded before it may run."""
     bytes_per_second: int | None = None

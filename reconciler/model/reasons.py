@@ -116,6 +116,8 @@ class Why(StrEnum):
     STAGING = "{what} is being brought to {region} first; its GPUs are held when that is there"
     LINK_BUSY = "it waits for its turn on the link from {source} to {target}"
     STAGING_FAILED = "{what} could not be brought to {region}: {message}"
+    RESULTS_RETURNING = "it is done; what it wrote in {region} is on its way to {to}"
+    RESULTS_NOT_RETURNED = "it is done; what it wrote in {region} could not be returned to {to} yet: {message}"
     NOT_YET_TOLD = "{region} cannot be told yet that it may run: {message}"
     NOT_YET_RUNNING = "{region} has not started it yet: {message}"
 

@@ -196,6 +196,9 @@ class Region(Model):
     staged_limit: Quantity | None = None
     """How much of its store staged copies of datasets may take, such as `20T`; beyond that the least recently used are removed,
     never one in use. Left out: none is removed."""
+    returns_results: bool = False
+    """`true`: an output that is asked for in another region's store is written to this region's own first, and returned by a task
+    once its attempt has succeeded. Its programs must be allowed to write there."""
     registry_mirror: Line | None = None
     """Host (and port) of the pull-through registry; images are then named through it."""
     registry_mirror_gbit_per_second: Annotated[float, Field(gt=0, le=100_000)] | None = None

@@ -15,33 +15,23 @@ from reconciler.model.attempt import Attempt, State
 from reconciler.model.identity import run_hash
 from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import Gpu, Resources, SecretUse
-from reconciler.model.names import LABEL_STAGE, PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey, digest
+from reconciler.model.names import LABEL_STAGE, PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey
 from reconciler.model.pods import literal
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
-from reconciler.model.region import Region, StoreAddress
+from reconciler.model.region import StoreAddress
 from reconciler.model.stage import StageTask, TransferEstimate
 from reconciler.planning.lifecycle import Intent, Wanted
 from reconciler.planning.snapshot import RegionView
+from reconciler.planning.stage_names import key_of, return_key, staged_uri, unreturned
 from reconciler.planning.ways import Source as Way
 
 RETRIES = 3
 """Failures of a worker that a run of a task survives; each goes on where the one before was."""
 _PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
 """Nothing is copied before the agent has said how quickly."""
-_COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
+COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
 _STAYS = frozenset({State.PLACED, State.STAGING})
-
-
-def key_of(task: StageTask) -> JobKey:
-    """The task's identity: its subject and its region. The hash keeps apart what is cut off or cannot stand in a name."""
-    readable = task.subject.partition("@")[0][:40].rstrip("-")
-    return JobKey(STAGING_TEAM, f"{readable}-{digest([task.region, task.subject])[:10]}")
-
-
-def staged_uri(region: Region, subject: str) -> str | None:
-    """Where a copy of a subject stands in the region's store; None where it has no store."""
-    return None if region.object_store is None else f"{region.object_store.url.rstrip('/')}/staged/{subject}/"
 
 
 def can_stage(view: RegionView) -> bool:
@@ -98,7 +88,7 @@ def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, 
         source, command = None, ("reconciler", "stage", "evict", literal(task.target_uri))
         does = f"Removes {task.subject} from {task.region}."
     else:
-        command = ("reconciler", "stage", "dataset", literal(task.source_uri), literal(task.target_uri), *_PACED)
+        command = ("reconciler", "stage", task.kind, literal(task.source_uri), literal(task.target_uri), *_PACED)
         does = f"Brings {task.subject} from {task.source_region} to {task.region}."
     return JobSpec(
         job_id=key_of(task).job_id,
@@ -146,7 +136,8 @@ class Waiting:
 
 
 def waited_for(records: Mapping[JobKey, JobRecord]) -> dict[str, Waiting]:
-    """Job id of a task → who waits for it: attempts that were placed; of a task ahead of need its jobs that have no place yet.
+    """Job id of a task → who waits for it: attempts that were placed; of a task ahead of need its jobs that have no place yet;
+    of one that returns results the job whose they are.
 
     `records`: at least the tasks, and the jobs whose attempt has not been granted.
     """
@@ -160,6 +151,8 @@ def waited_for(records: Mapping[JobKey, JobRecord]) -> dict[str, Waiting]:
             wants = records.get(JobKey(*job.split("/", 1)))
             if wants is not None and wants.current is None and wants.phase is Phase.PENDING:
                 found[record.job_id] = _also(found.get(record.job_id), wants)
+        for done in unreturned(record):
+            found |= {return_key(done, one).job_id: Waiting(record.spec.priority_value) for one in done.returns}
     return found
 
 
@@ -197,9 +190,9 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     task = record.stage
     if task is None:
         return Intent(None)
-    if _is_done(record):
+    if is_done(record):
         return Intent(_wanted(record.spec))
-    if task.kind == "dataset" and waiting is None:
+    if task.kind != "evict" and waiting is None:
         return Intent(None)
     priority = waiting.priority if waiting is not None else 0
     if record.current is not None:  # whatever has been declared since: it goes on as it began
@@ -209,7 +202,7 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     return Intent(_wanted(spec.model_copy(update={"rerun": record.rerun + again})))
 
 
-def _is_done(record: JobRecord) -> bool:
+def is_done(record: JobRecord) -> bool:
     """Whether the newest attempt has done what the task is for."""
     task = record.stage
     return task is not None and record.phase is Phase.SUCCEEDED and record.spec.labels.get(LABEL_STAGE) == task.kind
@@ -235,9 +228,9 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
     there = True
     for name in attempt.stages:
         task = tasks.get(JobKey(STAGING_TEAM, name))
-        if task is None or task.stage is None or task.stage.kind != "dataset" or not _is_done(task):
+        if task is None or task.stage is None or task.stage.kind != "dataset" or not is_done(task):
             there = False
-        if task is not None and task.phase in _COMES_TO_NOTHING:
+        if task is not None and task.phase in COMES_TO_NOTHING:
             why = task.why.text if task.why is not None else task.phase.value
             what = task.stage.subject if task.stage is not None else name
             return because(Why.STAGING_FAILED, what=what, region=attempt.region, message=why)
@@ -279,7 +272,7 @@ def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
     """Subject → region → URI of every copy that is complete."""
     found: dict[str, dict[str, str]] = {}
     for record in tasks:
-        if record.stage is not None and record.stage.kind == "dataset" and _is_done(record):
+        if record.stage is not None and record.stage.kind == "dataset" and is_done(record):
             found.setdefault(record.stage.subject, {})[record.stage.region] = record.stage.target_uri
     return found
 

@@ -43,17 +43,21 @@ class Rendering:
     """Where each dataset of the spec is read from, in the spec's order."""
     image: str | None = None
     """The program's image with its digest; None: as the spec names it."""
+    written_uris: tuple[str, ...] = ()
+    """Where it writes each of the job's outputs, in the spec's order; empty: to a folder of its own below what the spec says."""
 
     def __post_init__(self) -> None:
         if len(self.dataset_uris) != len(self.spec.datasets):
             raise ValueError(f"{len(self.dataset_uris)} dataset URIs for {len(self.spec.datasets)} datasets")
         if self.seeded_from is not None and self.checkpoint is None:
             raise ValueError("an attempt that is seeded needs a checkpoint prefix of its own")
+        if self.written_uris and len(self.written_uris) != len(self.spec.outputs):
+            raise ValueError(f"{len(self.written_uris)} URIs for {len(self.spec.outputs)} outputs")
 
     @property
     def output_uris(self) -> tuple[str, ...]:
         """Where this attempt alone writes each of the job's outputs, in the spec's order: two attempts can overwrite nothing."""
-        return tuple(own_prefix(output.uri, self.attempt) for output in self.spec.outputs)
+        return self.written_uris or tuple(own_prefix(output.uri, self.attempt) for output in self.spec.outputs)
 
     @property
     def profile(self) -> Profile:

@@ -21,7 +21,8 @@ from reconciler.planning.accuracy import (
     recent_starts,
     recent_transfers,
 )
-from reconciler.planning.staging import key_of, spec_of
+from reconciler.planning.stage_names import key_of
+from reconciler.planning.staging import spec_of
 from tests.builders import NOW, make_attempt, make_record
 
 MB = 10**6

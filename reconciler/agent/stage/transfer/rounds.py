@@ -73,7 +73,7 @@ def _refuse_nested(source: str, target: str) -> None:
 
 def _pinned(work: Work) -> Listing:
     pinned = listing_of(work.ask(lambda: list(work.source.list())))
-    if not pinned.objects:
+    if not pinned.objects and not work.options.may_be_empty:
         raise Refused(f"there is nothing below {work.source.uri}; check the dataset's URI and its version")
     return pinned
 

@@ -35,6 +35,8 @@ class Options:
     """Which end is across the link: there the rate is kept."""
     by_size: bool = False
     """Whether an object of the right size is believed, for stores whose ETags are not of the bytes."""
+    may_be_empty: bool = False
+    """Whether a source in which there is nothing is one: a program may have no results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,17 @@ def test_a_copy_inside_its_source_is_refused(source: Ends) -> None:
         staged(one, other)
 
 
+def test_a_program_may_have_written_nothing(source: Ends, target: Ends) -> None:
+    with closing(source.end("a1")) as one, closing(target.end("llm/a1")) as other:
+        done = staged(one, other, replace(QUICK, may_be_empty=True))
+        assert (done.objects, done.size) == (0, 0)
+        marker = read_marker(other.marker.read() or b"")
+        assert marker is not None
+        assert marker.objects == 0
+        with pytest.raises(Refused, match="nothing below"):
+            staged(one, other)
+
+
 def test_two_workers_at_once_end_in_one_copy(source: Ends, target: Ends) -> None:
     put_all(source)
     with ExitStack() as stack, ThreadPoolExecutor(2) as pool:

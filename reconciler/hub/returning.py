@@ -1,0 +1,79 @@
+"""Results in the cycle: the tasks that return what succeeded attempts wrote in their own regions, and when all of it is there.
+
+What is returned, and from where, is for planning/returning.py. Invariant: an attempt counts as returned only when the records of
+all its tasks, as this ledger has them, say that they have succeeded.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from reconciler.hub.staging import new_tasks
+from reconciler.hub.world import World
+from reconciler.model.attempt import Attempt
+from reconciler.model.names import JobKey
+from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.record import JobRecord, Phase
+from reconciler.model.stage import Return
+from reconciler.planning.compliance import stores_of
+from reconciler.planning.records import replace_current
+from reconciler.planning.returning import all_returned, return_task, returns_of
+from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.stage_names import return_key, unreturned
+from reconciler.planning.staging import COMES_TO_NOTHING
+
+
+def with_returns(record: JobRecord, snapshot: Snapshot) -> JobRecord:
+    """The record whose new attempt has its place, with what that writes to its own region's store."""
+    attempt = record.current
+    if attempt is None or not attempt.outputs or not snapshot.regions[attempt.region].region.returns_results:
+        return record
+    stores = stores_of(snapshot.regions)
+    returns = returns_of(record.key, attempt, snapshot.regions[attempt.region], snapshot, stores)
+    return replace_current(record, attempt.model_copy(update={"returns": returns}))
+
+
+def returned(records: Mapping[JobKey, JobRecord], world: World, now: datetime) -> dict[JobKey, JobRecord]:
+    """The records that change: tasks that are new, and the jobs whose outputs come to where they were asked for."""
+    changed: dict[JobKey, JobRecord] = {}
+    for key, record in records.items():
+        after = record
+        for attempt in unreturned(record):
+            if all_returned(attempt, records):
+                after = _replaced(after, attempt.model_copy(update={"returned_at": now}))
+                after = _told(after, attempt.reason or because(Why.SUCCEEDED))
+                continue
+            tasks = [
+                return_task(attempt, one) for one in attempt.returns if _is_new(return_key(attempt, one), one, records, world)
+            ]
+            changed |= new_tasks(tasks, records, world, record.spec.priority_value, now)
+            after = _told(after, _why(attempt, records))
+        if after is not record:
+            changed[key] = after
+    return changed
+
+
+def _is_new(key: JobKey, one: Return, records: Mapping[JobKey, JobRecord], world: World) -> bool:
+    return key not in records and one.region in world.sources.fleet.regions
+
+
+def _replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
+    attempts = tuple(attempt if one.number == attempt.number else one for one in record.attempts)
+    return record.model_copy(update={"attempts": attempts})
+
+
+def _why(attempt: Attempt, records: Mapping[JobKey, JobRecord]) -> Reason:
+    """What a job is told whose outputs are not all there."""
+    for one in attempt.returns:
+        task = records.get(return_key(attempt, one))
+        if task is not None and task.phase in COMES_TO_NOTHING:
+            said = task.why.text if task.why is not None else task.phase.value
+            return because(Why.RESULTS_NOT_RETURNED, region=attempt.region, to=one.region, message=said)
+    to = " and ".join(sorted({one.region for one in attempt.returns}))
+    return because(Why.RESULTS_RETURNING, region=attempt.region, to=to)
+
+
+def _told(record: JobRecord, why: Reason) -> JobRecord:
+    """Said of a job that has succeeded; of one that runs again there is other news."""
+    if record.phase is not Phase.SUCCEEDED or record.why == why:
+        return record
+    return record.model_copy(update={"why": why})

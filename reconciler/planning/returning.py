@@ -1,0 +1,77 @@
+"""Results: what a job writes for another region's store goes to its own region's store first, and is returned from there. Pure.
+
+A program that writes over a slow link holds its GPUs while it does, and an output that breaks off with the link is lost with the
+attempt. So where a region says so (`returns_results`), the attempt's prefix lies in that region's store, and once the attempt has
+succeeded a task of the region where the output is asked for fetches it, like a dataset: with a reservation, as often as it takes.
+
+Decides which outputs those are. Invariant: an output that has no task is written where it is asked for, by the program itself.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from reconciler.model.attempt import Attempt
+from reconciler.model.names import JobKey
+from reconciler.model.record import JobRecord, Phase
+from reconciler.model.stage import Return, StageTask
+from reconciler.planning.compliance import Stores
+from reconciler.planning.links import usable
+from reconciler.planning.snapshot import RegionView, Snapshot
+from reconciler.planning.stage_names import return_key, subject_of_output
+from reconciler.planning.staging import can_stage, is_done
+
+
+def returns_of(key: JobKey, attempt: Attempt, view: RegionView, snapshot: Snapshot, stores: Stores) -> tuple[Return, ...]:
+    """The outputs that an attempt writes to its own region's store. `attempt`: with its outputs; `stores`: see `stores_of`."""
+    store = view.region.object_store
+    if not view.region.returns_results or store is None:
+        return ()
+    found = []
+    for number, uri in enumerate(attempt.outputs):
+        home = _home(stores.of(uri), view.region.name, snapshot)
+        if home is not None:
+            written = f"{store.url.rstrip('/')}/results/{key.team}/{attempt.name}/{number}/"
+            found.append(Return(output=number, written_uri=written, region=home))
+    return tuple(found)
+
+
+def _home(homes: tuple[str, ...], region: str, snapshot: Snapshot) -> str | None:
+    """The region whose worker can fetch it; None where the program writes it there itself: at home, or nobody could."""
+    if region in homes:
+        return None
+    thresholds = snapshot.policy.thresholds
+    for home in homes:
+        link = snapshot.links.get((region, home))
+        rate = None if link is None else usable(link, snapshot.measured.get((region, home)), thresholds)
+        if rate and can_stage(snapshot.regions[home]):
+            return home
+    return None
+
+
+def return_task(attempt: Attempt, one: Return) -> StageTask:
+    """The task that fetches an output to where it is asked for."""
+    return StageTask(
+        kind="results",
+        subject=subject_of_output(attempt, one.output),
+        region=one.region,
+        source_region=attempt.region,
+        source_uri=one.written_uri,
+        target_uri=attempt.outputs[one.output],
+    )
+
+
+def all_returned(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> bool:
+    """Whether everything that an attempt wrote elsewhere is where it was asked for."""
+    found = (tasks.get(return_key(attempt, one)) for one in attempt.returns)
+    return all(task is not None and is_done(task) for task in found)
+
+
+AGAIN = timedelta(minutes=10)
+"""A task that failed as often as it may is begun anew after so long."""
+
+
+def rests(task: JobRecord, now: datetime) -> bool:
+    """Whether a task that returns something has failed, and is not to be tried again yet."""
+    failed = task.stage is not None and task.stage.kind == "results" and task.phase is Phase.FAILED
+    last = task.last
+    return failed and last is not None and last.ended_at is not None and now < last.ended_at + AGAIN

@@ -1,0 +1,53 @@
+"""What staging tasks are called, and where what they bring stands. Pure."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from reconciler.model.attempt import Attempt, State
+from reconciler.model.names import STAGING_TEAM, JobKey, digest
+from reconciler.model.record import JobRecord
+from reconciler.model.region import Region
+from reconciler.model.stage import Return, StageTask
+
+
+def key_of(task: StageTask) -> JobKey:
+    """The task's identity: its subject and its region."""
+    return _key_for(task.region, task.subject, "results" if task.kind == "results" else "dataset")
+
+
+def _key_for(region: str, subject: str, kind: Literal["dataset", "results"]) -> JobKey:
+    """The hash keeps apart what is cut off or cannot stand in a name; and an attempt from a dataset that is called like it."""
+    readable = subject.partition("@")[0][:40].rstrip("-")
+    named = [region, subject] if kind == "dataset" else [region, subject, kind]
+    return JobKey(STAGING_TEAM, f"{readable}-{digest(named)[:10]}")
+
+
+def staged_uri(region: Region, subject: str) -> str | None:
+    """Where a copy of a subject stands in the region's store; None where it has no store."""
+    return None if region.object_store is None else f"{region.object_store.url.rstrip('/')}/staged/{subject}/"
+
+
+# ---- results ------------------------------------------------------------------------------------------------------
+
+
+def subject_of_output(attempt: Attempt, number: int) -> str:
+    """What is returned of an attempt. `number`: which of the job's outputs, from 0."""
+    return f"{attempt.name}@output-{number}"
+
+
+def return_key(attempt: Attempt, one: Return) -> JobKey:
+    """The task that returns an output of an attempt."""
+    return _key_for(one.region, subject_of_output(attempt, one.output), "results")
+
+
+def written_uris(attempt: Attempt) -> tuple[str, ...]:
+    """Where an attempt's program writes each of the job's outputs."""
+    elsewhere = {one.output: one.written_uri for one in attempt.returns}
+    return tuple(elsewhere.get(number, uri) for number, uri in enumerate(attempt.outputs))
+
+
+def unreturned(record: JobRecord) -> Iterator[Attempt]:
+    """The attempts of a job that have succeeded, and whose outputs are not all where they were asked for."""
+    for attempt in record.attempts:
+        if attempt.returns and attempt.returned_at is None and attempt.state is State.SUCCEEDED:
+            yield attempt
