@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.names import STAGING_TEAM
@@ -108,6 +109,31 @@ def test_the_worker_asks_the_mirror_and_holds_no_link(rig: Mirrors) -> None:
     assert task.current is not None
     text = rig.text("region/eu", f"manifests/{STAGING_TEAM}/{task.current.name}.yaml") or ""
     assert "kind: Job" in text
+
+
+OPENS = """profile:
+  pod:
+    containers:
+      - env:
+          - {name: RECONCILER_REGISTRY_PLAIN_HTTP, value: "mirror.eu:5000"}
+          - {name: RECONCILER_REGISTRY_HOST, value: "mirror.eu:5000"}
+          - {name: RECONCILER_REGISTRY_USER, value: puller}
+          - name: RECONCILER_REGISTRY_PASSWORD
+            valueFrom: {secretKeyRef: {name: mirror-login, key: password, optional: true}}
+"""
+"""As docs/images.md says it."""
+
+
+def test_what_opens_the_mirror_comes_from_the_region(rig: Mirrors) -> None:
+    rig.put({"regions/eu.yaml": mirrored("eu", 1.0) + OPENS})
+    rig.want()
+    current = rig.task().current
+    assert current is not None
+    (job,) = yaml.safe_load_all(rig.text("region/eu", f"manifests/{STAGING_TEAM}/{current.name}.yaml") or "")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    said = {one["name"]: one.get("value", one.get("valueFrom")) for one in container["env"]}
+    assert said["RECONCILER_REGISTRY_PLAIN_HTTP"] == "mirror.eu:5000"
+    assert said["RECONCILER_REGISTRY_PASSWORD"] == {"secretKeyRef": {"name": "mirror-login", "key": "password", "optional": True}}
 
 
 def test_it_is_shown_as_an_image_under_way(rig: Mirrors) -> None:
