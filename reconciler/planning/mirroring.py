@@ -3,17 +3,18 @@
 One staging task for each region and digest, whoever waits for it; what becomes of it is for staging.py.
 
 Decides when a job waits for one. Invariants: only for an image whose content and size are known, and of which the mirror is not
-known to have nearly all; and never for what the region failed to bring a short while ago: a pod can pull by itself, so an image
-that does not come keeps no job from starting.
+known to have nearly all. A pod can pull by itself, so an image that does not come keeps no job from starting: nobody waits for
+what failed a short while ago, and no run waits in a region where one of its attempts has waited in vain.
 """
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
-from reconciler.model.image_ref import parse_image
+from reconciler.model.image_ref import image_problem, parse_image
 from reconciler.model.names import JobKey
 from reconciler.model.quantity import whole
+from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.stage import IMAGE_SCHEME, StageTask
 from reconciler.planning.image_facts import ImageFacts
@@ -33,7 +34,8 @@ def image_task(
 
     `tasks`: at least those that the ledger has.
     """
-    if record.stage is not None or view.region.registry_mirror is None or not view.has_workers:
+    mirror = view.region.registry_mirror
+    if record.stage is not None or mirror is None or image_problem(f"{mirror}/a/a") is not None or not view.has_workers:
         return None
     image, facts = _image_of(record, snapshot.images or {})
     if image is None or facts.size_bytes is None:
@@ -46,12 +48,13 @@ def image_task(
         subject=image,
         region=view.region.name,
         source_uri=f"{IMAGE_SCHEME}{image}",
-        target_uri=f"{IMAGE_SCHEME}{view.region.registry_mirror}",
+        target_uri=f"{IMAGE_SCHEME}{mirror}",
         size_bytes=facts.size_bytes,
     )
     before = tasks.get(key_of(task))
-    needless = before is not None and (_is_there(before, task, now) or bool(unbrought([before], now)))
-    return None if needless else task
+    if before is not None and (_is_there(before, task, now) or unbrought([before], now)):
+        return None
+    return None if _waited_in_vain(record, view.region.name) else task
 
 
 def _image_of(record: JobRecord, images: Mapping[str, ImageFacts]) -> tuple[str | None, ImageFacts]:
@@ -70,6 +73,12 @@ def _is_there(record: JobRecord, task: StageTask, now: datetime) -> bool:
     ended = record.last.ended_at if record.phase is Phase.SUCCEEDED and record.last is not None else None
     same = record.stage is not None and record.stage.target_uri == task.target_uri
     return same and ended is not None and now < ended + BELIEVED
+
+
+def _waited_in_vain(record: JobRecord, region: str) -> bool:
+    """Whether an attempt of the run was let go there for what did not come. Of the task nothing may be left by then."""
+    code = code_of(Why.STAGING_FAILED)
+    return any(one.region == region and one.reason is not None and one.reason.code == code for one in record.this_run)
 
 
 def once_more(record: JobRecord, task: StageTask, now: datetime) -> JobRecord:

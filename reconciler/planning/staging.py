@@ -39,7 +39,7 @@ _STAYS = frozenset({State.PLACED, State.STAGING})
 def key_of(task: StageTask) -> JobKey:
     """The task's identity: its subject and its region. The hash keeps apart what is cut off or cannot stand in a name."""
     name = task.subject.partition("@")[0].rpartition("/")[2]
-    readable = re.sub(r"[^a-z0-9]+", "-", name)[:40].rstrip("-")
+    readable = re.sub(r"[^a-z0-9-]+", "-", name)[:40].rstrip("-")
     return JobKey(STAGING_TEAM, f"{readable}-{digest([task.region, task.subject])[:10]}")
 
 

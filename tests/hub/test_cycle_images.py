@@ -255,6 +255,15 @@ def test_where_there_is_no_other_region_it_starts_without(rig: Mirrors) -> None:
     assert rig.granted("eu") == [rig.attempt().name]
 
 
+def test_nor_does_it_wait_for_ever_where_no_worker_can_run(rig: Mirrors) -> None:
+    nowhere = ImageFacts(missing="reg.example.com has no stage with 1")
+    rig.hub.board.images.say({IMAGE: LARGE, "reg.example.com/stage:1": nowhere}, ())
+    rig.want(allowed_regions=["eu"])
+    rig.settle()
+    assert [one.state for one in rig.record().attempts] == [State.STOPPED, State.GRANTED]
+    assert rig.granted("eu") == [rig.attempt().name]
+
+
 def test_the_region_is_not_asked_for_it_again_at_once(rig: Mirrors) -> None:
     rig.want(allowed_regions=["eu"])
     rig.fail_task()

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reconciler.model.attempt import Attempt, State
+from reconciler.model.attempt import Attempt, Outcome, State
 from reconciler.model.names import STAGING_TEAM, attempt_name
+from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.stage import StageTask
 from reconciler.planning.accuracy import rated
@@ -93,6 +94,7 @@ def test_what_the_mirror_lacks_counts() -> None:
 NOT: dict[str, dict[str, Any]] = {
     "nothing is known of it": {"images": {}},
     "it has no mirror": {"registry_mirror": None},
+    "its mirror is none": {"registry_mirror": "http://mirror.eu, or so"},
     "there is no place for workers": {"namespaces": TEAMS},
     "it was never heard of": {"age": None},
     "it is one of the hub's own jobs": {"record": record_of(task_of(), Phase.PENDING)},
@@ -131,6 +133,14 @@ BEFORE: dict[str, tuple[JobRecord, timedelta, bool]] = {
 @pytest.mark.parametrize(("before", "later", "waits"), BEFORE.values(), ids=BEFORE)
 def test_what_became_of_the_task_before(before: JobRecord, later: timedelta, waits: bool) -> None:
     assert (asked(tasks={before.key: before}, now=NOW + later) is not None) == waits
+
+
+def test_a_run_that_has_waited_in_vain_waits_there_no_more() -> None:
+    reason = because(Why.STAGING_FAILED, what="image x", region="eu", message="its worker failed")
+    let_go = ended(State.STOPPED).model_copy(update={"reason": reason, "outcome": Outcome.DISRUPTED})
+    assert asked(make_record(let_go)) is None
+    assert asked(make_record(let_go.model_copy(update={"region": "us"}))) is not None
+    assert asked(make_record(let_go).model_copy(update={"first_attempt": 2})) is not None, "another run may wait"
 
 
 def test_once_more_is_a_run_of_its_own() -> None:
