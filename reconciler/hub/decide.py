@@ -106,7 +106,7 @@ def _passed(records: dict[JobKey, JobRecord], world: World, memory: Memory, line
         if not isinstance(decision, Place):
             fresh[decision.key] = waiting(record, decision)
             continue
-        found = what_to_bring(decision, snapshot)
+        found = what_to_bring(record, decision, snapshot, known, world, now)
         record, placement, proposed = placed(record, decision, found, world, now)
         record = record if proposed else with_returns(record, snapshot)
         if placement is not None:

@@ -18,15 +18,23 @@ from reconciler.model.record import JobRecord, Phase
 from reconciler.planning.decisions import Candidate, Impossible, Place, Wait
 from reconciler.planning.kept import with_inputs
 from reconciler.planning.lifecycle import settle
+from reconciler.planning.mirroring import image_task
 from reconciler.planning.plan import refused_view
 from reconciler.planning.records import approve, next_number, replace_current, with_attempt, withdraw
 from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.stage_names import key_of
 from reconciler.planning.staging import estimate_of
 
 
-def what_to_bring(decision: Place, snapshot: Snapshot) -> Brought:
-    """What must come to the chosen region first, and where the job reads its datasets then."""
-    return brought(decision.chosen, snapshot.regions[decision.chosen.region])
+def what_to_bring(
+    record: JobRecord, decision: Place, snapshot: Snapshot, known: Mapping[JobKey, JobRecord], world: World, now: datetime
+) -> Brought:
+    """What must come to the chosen region first, and where the job reads its datasets then. `known`: all records."""
+    view = snapshot.regions[decision.chosen.region]
+    image = image_task(record, view, snapshot, known, now)
+    if image is not None and key_of(image) in world.ledger.unread:
+        image = None  # a person has to look at the task's record first, and the job can do without it
+    return brought(decision.chosen, view, image)
 
 
 def placed(

@@ -22,6 +22,7 @@ from reconciler.planning.ahead_of_need import ahead_of_need
 from reconciler.planning.decisions import Candidate, Decision, Wait
 from reconciler.planning.evicting import to_evict, uses_of
 from reconciler.planning.lifecycle import Intent, admit, settle
+from reconciler.planning.mirroring import once_more
 from reconciler.planning.records import grant, replace_current, withdraw
 from reconciler.planning.returning import rests
 from reconciler.planning.snapshot import RegionView, Snapshot
@@ -126,14 +127,16 @@ class Brought:
         return tuple(sorted({key_of(task).job_id for task in self.tasks}))
 
 
-def brought(chosen: Candidate, view: RegionView) -> Brought:
-    """What must be brought for a job that is placed in the region."""
+def brought(chosen: Candidate, view: RegionView, image: StageTask | None) -> Brought:
+    """What must be brought for a job that is placed in the region. `image`: the task of its image, where it waits for one."""
     read, tasks = list(chosen.dataset_uris), []
     for index, source in enumerate(chosen.sources):
         task = task_for(source, view) if source is not None else None
         if task is not None:
             read[index] = task.target_uri
             tasks.append(task)
+    if image is not None:
+        tasks.append(image)
     return Brought(tuple(read), tuple(tasks))
 
 
@@ -166,6 +169,8 @@ def new_tasks(
             fresh[key] = settle(record.model_copy(update={"stage": task}), policy, now)
         elif before.phase in (Phase.FAILED, Phase.CANCELLED):
             fresh[key] = before.model_copy(update={"stage": task})
+        elif task.kind == "image" and before.phase is Phase.SUCCEEDED:  # too long ago, or into another mirror
+            fresh[key] = once_more(before, task, now)
         elif before.stage is not None and before.stage.kind == "evict":  # once it is gone it is brought again, as is wanted now
             fresh[key] = before.model_copy(update={"stage": task.model_copy(update={"kind": "evict"})})
     return fresh

@@ -40,6 +40,8 @@ class Lines:
 
 
 NO_LINES = Lines()
+_OVER_LINKS = frozenset({"dataset", "results"})
+"""Kinds of task that move something from region to region."""
 
 
 def lines_of(tasks: Mapping[JobKey, JobRecord], waiting: Mapping[str, Waiting], world: World, now: datetime) -> Lines:
@@ -97,7 +99,7 @@ class _Moving(NamedTuple):
 
 def _moving(records: Iterable[JobRecord]) -> Iterator[_Moving]:
     for record in records:
-        if record.stage is not None and record.stage.kind != "evict" and record.phase not in FINISHED:
+        if record.stage is not None and record.stage.kind in _OVER_LINKS and record.phase not in FINISHED:
             yield _Moving(record, record.stage)
 
 

@@ -73,6 +73,9 @@ class Thresholds(Model):
 
     small_data: Quantity = "5G"
     """Data below this size never pins a job to a region."""
+    stage_images_from: Quantity = "1G"
+    """An image of which a region's mirror lacks so much, or more, is brought there before a job's GPUs are held, where images are
+    looked up."""
     report_fresh_seconds: Seconds = 30
     """Reports older than this get no new jobs."""
     copy_urgency_usd_per_hour: Usd = 10.0

@@ -2,27 +2,36 @@
 job of the hub's own."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, StringConstraints, model_validator
 
-from reconciler.model.base import Many, Model, Name, Uri
+from reconciler.model.base import END, Many, Model, Name, Uri
+
+IMAGE_SCHEME: Final = "docker://"
+ImageUri = Annotated[str, StringConstraints(pattern=f"^{IMAGE_SCHEME}[^\\s\\x00-\\x1f\\x7f]+" + END, max_length=1024)]
+_DIGITS: Final = 12
+"""Of a digest, for people."""
 
 
 class StageTask(Model):
-    """One copy of one version of a dataset, in one region, for all jobs there that want it; or of what one attempt wrote."""
+    """One copy of one version of a dataset, or one image in the mirror, in one region, for all jobs there that want it; or one of
+    the outputs that an attempt wrote."""
 
-    kind: Literal["dataset", "evict", "results"] = "dataset"
-    """Bring a dataset; remove what was brought; return an output."""
+    kind: Literal["dataset", "image", "evict", "results"] = "dataset"
+    """Bring a dataset; have the region's mirror fetch an image; remove the dataset that was brought; return an output."""
     subject: str
-    """Of what it is a copy: `<dataset>@<version>`, `<attempt>@output-<number>`."""
+    """Of what it is a copy: `<dataset>@<version>`; an image by its digest, without its tag; `<attempt>@output-<number>`."""
     region: Name
     """Where it is brought, and where its worker runs."""
-    source_region: Name
-    source_uri: Uri
-    target_uri: Uri
+    source_region: Name | Literal[""] = ""
+    """'' of an image: its registry is in no region, so the task holds nothing of any link."""
+    source_uri: Uri | ImageUri
+    """Of an image: `docker://` and its subject."""
+    target_uri: Uri | ImageUri
+    """Of an image: `docker://` and the region's mirror."""
     size_bytes: int | None = Field(default=None, ge=0)
-    """As declared; None where nobody has said."""
+    """As declared, or as the image's registry says; None where nobody has said."""
     ahead_for: Many[str] = ()
     """Jobs, as `<team>/<job_id>`, for which it was begun before any of them had a place; empty of all other tasks."""
     price_usd: float | None = Field(default=None, ge=0)
@@ -31,6 +40,29 @@ class StageTask(Model):
     """Until all of it is there, as believed when it was decided, behind or beside what the link carried then; None: not noted."""
     estimated_bytes_per_second: int | None = Field(default=None, ge=0)
     """What our transfers together were believed to get of the link then."""
+
+    @model_validator(mode="after")
+    def _an_image_is_in_no_region(self) -> Self:
+        is_image = self.kind == "image"
+        if (self.source_region == "") != is_image:
+            raise ValueError("`source_region` is needed, but of an image, which has none")
+        if any(uri.startswith(IMAGE_SCHEME) != is_image for uri in (self.source_uri, self.target_uri)):
+            raise ValueError(f"`source_uri` and `target_uri` begin with {IMAGE_SCHEME} of images, and of nothing else")
+        return self
+
+    @property
+    def what(self) -> str:
+        """What it brings, in words; of an image's digest the first digits."""
+        if self.kind != "image":
+            return self.subject
+        name, _, digest = self.subject.partition("@")
+        kind, _, digits = digest.partition(":")
+        return f"image {name}@{kind}:{digits[:_DIGITS]}"
+
+    @property
+    def source(self) -> str:
+        """From where, in words: a region, or an image's registry."""
+        return self.source_region or self.source_uri.removeprefix(IMAGE_SCHEME).partition("/")[0]
 
 
 class Return(Model):

@@ -102,7 +102,7 @@ def _follow(record: JobRecord, wanted: Wanted, now: datetime) -> JobRecord:
     if back:
         record = record.model_copy(update={"cancelled": False})
     if added_again or _asks_anew(record, wanted):
-        record = _new_run(record, now)
+        record = new_run(record, now)
     current = record.current
     if current is not None and current.run_hash != wanted.run_hash:
         record = withdraw(record, Outcome.SUPERSEDED, because(Why.SUPERSEDED, changed=fields or "what it runs"), now)
@@ -116,7 +116,8 @@ def _asks_anew(record: JobRecord, wanted: Wanted) -> bool:
     return over and (wanted.spec.rerun > record.rerun or mended)
 
 
-def _new_run(record: JobRecord, now: datetime) -> JobRecord:
+def new_run(record: JobRecord, now: datetime) -> JobRecord:
+    """The record with a run of its own before it."""
     last = record.last
     return record.model_copy(
         update={

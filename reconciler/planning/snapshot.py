@@ -7,7 +7,7 @@ from datetime import datetime
 from reconciler.model.attempt import Needs
 from reconciler.model.fleet import Dataset, Link, Team
 from reconciler.model.job import JobSpec
-from reconciler.model.names import JobKey
+from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason
 from reconciler.model.region import Region
@@ -41,6 +41,11 @@ class RegionView:
     holdings: tuple[Holding, ...] = ()
     closed: Reason | None = None
     """Why it gets nothing new at present, for reasons of the hub's own; None where it may."""
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether it has a place for staging tasks."""
+        return self.facts is not None and STAGING_TEAM in self.facts.namespaces
 
 
 @dataclass(frozen=True, slots=True)

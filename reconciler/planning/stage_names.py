@@ -1,5 +1,6 @@
 """What staging tasks are called, and where what they bring stands. Pure."""
 
+import re
 from collections.abc import Iterator
 from typing import Literal
 
@@ -17,7 +18,8 @@ def key_of(task: StageTask) -> JobKey:
 
 def _key_for(region: str, subject: str, kind: Literal["dataset", "results"]) -> JobKey:
     """The hash keeps apart what is cut off or cannot stand in a name; and an attempt from a dataset that is called like it."""
-    readable = subject.partition("@")[0][:40].rstrip("-")
+    name = subject.partition("@")[0].rpartition("/")[2]
+    readable = re.sub(r"[^a-z0-9-]+", "-", name)[:40].rstrip("-")
     named = [region, subject] if kind == "dataset" else [region, subject, kind]
     return JobKey(STAGING_TEAM, f"{readable}-{digest(named)[:10]}")
 

@@ -3,7 +3,7 @@
 A staging task is a job of the hub's own: a record in the ledger, with attempts, grants and ends like any other, so that whatever
 holds for attempts (epochs, lost regions, stop before start) holds for it. This module says which tasks there are to be, what
 each of them runs, and when what they bring is there. One task brings a version of a dataset to a region, however many jobs wait
-for it. Nothing is staged where the region has no store of its own, or no namespace for the workers.
+for it. Nothing is staged where the region has no store of its own, or no namespace for the workers. Images: mirroring.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from reconciler.model.pods import literal
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
 from reconciler.model.region import StoreAddress
-from reconciler.model.stage import StageTask, TransferEstimate
+from reconciler.model.stage import IMAGE_SCHEME, StageTask, TransferEstimate
 from reconciler.planning.lifecycle import Intent, Wanted
 from reconciler.planning.snapshot import RegionView
 from reconciler.planning.stage_names import key_of, return_key, staged_uri, unreturned
@@ -30,13 +30,15 @@ RETRIES = 3
 """Failures of a worker that a run of a task survives; each goes on where the one before was."""
 _PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
 """Nothing is copied before the agent has said how quickly."""
+_BRINGS = frozenset({"dataset", "image"})
+"""Kinds of task that jobs wait for before they run."""
 COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
 _STAYS = frozenset({State.PLACED, State.STAGING})
 
 
 def can_stage(view: RegionView) -> bool:
     """Whether a region can have anything brought to it before a job starts: it has a store, and a place for the workers."""
-    return view.region.object_store is not None and view.facts is not None and STAGING_TEAM in view.facts.namespaces
+    return view.region.object_store is not None and view.has_workers
 
 
 def task_for(way: Way, view: RegionView, ahead_for: Iterable[JobKey] = ()) -> StageTask | None:
@@ -87,6 +89,11 @@ def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, 
     if task.kind == "evict":
         source, command = None, ("reconciler", "stage", "evict", literal(task.target_uri))
         does = f"Removes {task.subject} from {task.region}."
+    elif task.kind == "image":  # no link is held for it, so it has no pace; what opens the mirror is the region's to say
+        source = target = None
+        image_ref, mirror = (uri.removeprefix(IMAGE_SCHEME) for uri in (task.source_uri, task.target_uri))
+        command = ("reconciler", "stage", "image", literal(image_ref), "--mirror", literal(mirror))
+        does = f"Has the mirror of {task.region} fetch {task.what}."
     else:
         command = ("reconciler", "stage", task.kind, literal(task.source_uri), literal(task.target_uri), *_PACED)
         does = f"Brings {task.subject} from {task.source_region} to {task.region}."
@@ -228,11 +235,11 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
     there = True
     for name in attempt.stages:
         task = tasks.get(JobKey(STAGING_TEAM, name))
-        if task is None or task.stage is None or task.stage.kind != "dataset" or not is_done(task):
+        if task is None or task.stage is None or task.stage.kind not in _BRINGS or not is_done(task):
             there = False
         if task is not None and task.phase in COMES_TO_NOTHING:
             why = task.why.text if task.why is not None else task.phase.value
-            what = task.stage.subject if task.stage is not None else name
+            what = task.stage.what if task.stage is not None else name
             return because(Why.STAGING_FAILED, what=what, region=attempt.region, message=why)
     return "ready" if there else "waiting"
 
@@ -246,12 +253,12 @@ def unbrought(tasks: Iterable[JobRecord], now: datetime) -> dict[tuple[str, str]
     found = {}
     for record in tasks:
         task, last = record.stage, record.last
-        if task is None or task.kind != "dataset":
+        if task is None or task.kind not in _BRINGS:
             continue
         failed_at = last.ended_at if record.phase is Phase.FAILED and last is not None else None
         if record.phase is Phase.IMPOSSIBLE or (failed_at is not None and now < failed_at + AGAIN):
             words = record.why.text if record.why is not None else "its worker failed"
-            found[task.subject, task.region] = because(Why.STAGING_FAILED, what=task.subject, region=task.region, message=words)
+            found[task.subject, task.region] = because(Why.STAGING_FAILED, what=task.what, region=task.region, message=words)
     return found
 
 
@@ -280,4 +287,4 @@ def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
 def subjects(names: Sequence[str], tasks: Mapping[JobKey, JobRecord]) -> str:
     """What tasks bring, in words."""
     known = (tasks.get(JobKey(STAGING_TEAM, name)) for name in names)
-    return " and ".join(sorted(task.stage.subject for task in known if task is not None and task.stage is not None))
+    return " and ".join(sorted(task.stage.what for task in known if task is not None and task.stage is not None))

@@ -122,9 +122,9 @@ def task_row(record: JobRecord) -> tuple[str, ...]:
     if task is None:
         return ()
     return (
-        task.subject,
+        task.what,
         task.region,
-        task.source_region,
+        task.source,
         record.phase.value,
         _share(record.phase, last.progress if last is not None else None),
         why_of(record),

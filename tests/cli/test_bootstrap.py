@@ -41,6 +41,15 @@ def test_the_engine_the_teams_and_the_store_are_mains(command: Command, server: 
     assert "s3://bucket/hub" in agent["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
+CAN_STAGE = {"a store": b"object_store: {url: 's3://bucket/eu'}\n", "a mirror": b"registry_mirror: mirror.eu:5000\n"}
+
+
+@pytest.mark.parametrize("more", CAN_STAGE.values(), ids=CAN_STAGE)
+def test_what_can_be_brought_to_has_a_place_for_workers(command: Command, server: GitServer, more: bytes) -> None:
+    printed = list(yaml.safe_load_all(command.done("bootstrap", "eu", "--repo", url(server, eu=FILES["regions/eu.yaml"] + more))))
+    assert "gpu-staging" in [one["metadata"]["name"] for one in printed if one["kind"] == "Namespace"]
+
+
 def test_what_is_said_counts_more_than_main(command: Command, server: GitServer) -> None:
     said = ("--engine", "flux", "--store", "s3://other/x", "--image", "reg.example.com/r:2", "--namespace", "extra")
     printed = command.done("bootstrap", "eu", "--repo", url(server), *said)

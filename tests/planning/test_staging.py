@@ -63,7 +63,7 @@ def test_a_task_is_known_by_its_subject_and_its_region() -> None:
     assert key_of(task_of()) == key_of(task_of(source="us")), "wherever it comes from"
 
 
-@pytest.mark.parametrize("name", ["a", "0-digits-first", "x" * 63, "trailing-" + "y" * 50])
+@pytest.mark.parametrize("name", ["a", "a--b", "0-digits-first", "x" * 63, "trailing-" + "y" * 50])
 def test_its_name_fits_into_an_attempts(name: str) -> None:
     key = key_of(task_of(name))
     assert len(attempt_name(key.job_id, "0" * 64, 12345)) <= 52
