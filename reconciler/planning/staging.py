@@ -200,7 +200,8 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     if is_done(record):
         return Intent(_wanted(record.spec))
     if task.kind != "evict" and waiting is None:
-        return Intent(None)
+        # That no worker of it can run is kept: else its job would be sent to wait for it again, at once and for ever.
+        return Intent(_wanted(record.spec) if record.phase is Phase.IMPOSSIBLE else None)
     priority = waiting.priority if waiting is not None else 0
     if record.current is not None:  # whatever has been declared since: it goes on as it began
         return Intent(_wanted(record.spec.model_copy(update={"priority": priority})))

@@ -9,9 +9,10 @@ from reconciler.model.attempt import Outcome, State
 from reconciler.model.names import STAGING_TEAM
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.report import WorkloadReport
-from tests.builders import TEAM, TEAMS
+from reconciler.planning.image_facts import ImageFacts
+from tests.builders import IMAGE, TEAM, TEAMS
 from tests.hub.rig import Rig
-from tests.hub.words import FILES, failed, region_file, running, stopped, succeeded
+from tests.hub.words import FILES, SETTINGS, failed, region_file, running, stopped, succeeded
 
 SPACES = [*TEAMS, STAGING_TEAM]
 STORE = "object_store: {url: 's3://bucket-%s', endpoint: 'https://s3.%s.example.com', secret: store-%s}\n"
@@ -165,6 +166,23 @@ def test_data_that_cannot_be_brought_lets_the_job_go_elsewhere(rig: Rig) -> None
     assert first.reason is not None
     assert first.reason.text.startswith("corpus@7 could not be brought to eu: ")
     assert (second.region, second.state) == ("us", State.STAGING)
+
+
+def test_nobody_is_sent_to_wait_for_what_no_worker_can_bring(rig: Rig) -> None:
+    rig.put({"reconciler.yaml": SETTINGS + "images: {resolve: true}\n"})
+    missing = ImageFacts(missing="reg.example.com has no stage with 1")
+    rig.hub.board.images.say({IMAGE: ImageFacts(), "reg.example.com/stage:1": missing}, ())
+    job(rig, allowed_regions=["eu"])
+    assert [(one.state, one.outcome) for one in rig.record().attempts] == [(State.STOPPED, Outcome.DISRUPTED)]
+    assert rig.record().waits["eu"].code == "StagingFailed"
+    assert tasks(rig)[0].phase is Phase.IMPOSSIBLE
+    rig.hub.board.images.say({IMAGE: ImageFacts(), "reg.example.com/stage:1": ImageFacts()}, ())
+    say(rig)
+    assert tasks(rig)[0].phase is not Phase.IMPOSSIBLE, "a worker that nobody waits for any more may stop again"
+    say(rig)
+    assert rig.attempt().state is State.STAGING
+    done(rig)
+    assert rig.granted("eu") == [rig.attempt().name]
 
 
 def test_a_worker_that_dies_is_followed_by_another(rig: Rig) -> None:
