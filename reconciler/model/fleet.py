@@ -1,6 +1,6 @@
 """What joins the regions and who uses them: links, datasets, teams."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -9,6 +9,21 @@ from reconciler.model.job_parts import GpuModelName
 from reconciler.model.quantity import whole
 
 LinkKind = Literal["dedicated-line", "cloud-backbone", "peering", "overlay"]
+
+_VOLUME: Final = "volume:///"
+VolumeUri = Annotated[
+    str,
+    StringConstraints(pattern=r"^volume:///(?!\.)[A-Za-z0-9._-]+(/(?!\.)[A-Za-z0-9._-]+)*/?" + END, max_length=1024),
+    Field(
+        description="A folder of the region's shared file system (`profile.shared_claim`): volume:///folder/",
+        examples=["volume:///datasets/corpus/"],
+    ),
+]
+
+
+def volume_path(uri: str) -> str | None:
+    """The folder on the region's shared file system that a dataset's URI names; None of a URI of a store."""
+    return uri.removeprefix(_VOLUME).strip("/") if uri.startswith(_VOLUME) else None
 
 
 class Link(Model):
@@ -45,8 +60,9 @@ class Replica(Model):
     """A copy of a dataset in a region."""
 
     region: Name
-    uri: Uri | None = None
-    """Where it is there; left out: the dataset's `uri`."""
+    uri: Uri | VolumeUri | None = None
+    """Where it is there; left out: the dataset's `uri`. On the region's shared file system jobs mount it as it is, read-only, and
+    it is copied to nowhere else."""
 
 
 class Dataset(Model):

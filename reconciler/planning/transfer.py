@@ -21,7 +21,7 @@ from reconciler.planning.haste import NO_HASTE, Haste
 from reconciler.planning.kept import Addresses, as_kept, find_dataset, subject_of
 from reconciler.planning.links import BYTES_PER_GBIT
 from reconciler.planning.snapshot import JobView, Snapshot
-from reconciler.planning.ways import Source, best_way, copies_of, missing_tag, ways_to, why_no_way
+from reconciler.planning.ways import Source, best_way, copies_of, is_on_volume, missing_tag, ways_to, why_no_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,5 +154,6 @@ def _copied(dataset: Dataset, subject: str, size: int | None, region: str, snaps
 
 def _readable(dataset: Dataset, snapshot: Snapshot) -> str | None:
     """Where small data can be read from afar; None where it may not leave any region that has it."""
-    copies = (copy for copy in dataset.replicas if missing_tag(dataset, copy.region, snapshot) is None)
+    stored = (copy for copy in dataset.replicas if not is_on_volume(copy))
+    copies = (copy for copy in stored if missing_tag(dataset, copy.region, snapshot) is None)
     return next((copy.uri or dataset.uri for copy in copies), None)

@@ -10,7 +10,7 @@ Rules of residency hold for the source as well: what must stay under a tag is no
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from reconciler.model.fleet import Dataset
+from reconciler.model.fleet import Dataset, Replica, volume_path
 from reconciler.planning.haste import Haste
 from reconciler.planning.links import LinkKey, believed, usable
 from reconciler.planning.snapshot import Snapshot
@@ -50,6 +50,18 @@ def copies_of(dataset: Dataset, subject: str, snapshot: Snapshot) -> dict[str, s
     return {**staged, **{replica.region: replica.uri or dataset.uri for replica in reversed(dataset.replicas)}}
 
 
+def _sources_of(dataset: Dataset, subject: str, snapshot: Snapshot) -> dict[str, str]:
+    """Those of them that can be copied: what is on a region's shared file system no worker of another region reads."""
+    stored = [replica for replica in dataset.replicas if not is_on_volume(replica)]
+    staged = snapshot.copies.get(subject, {})
+    return {**staged, **{replica.region: replica.uri or dataset.uri for replica in reversed(stored)}}
+
+
+def is_on_volume(replica: Replica) -> bool:
+    """Whether a copy is on its region's shared file system."""
+    return replica.uri is not None and volume_path(replica.uri) is not None
+
+
 def missing_tag(dataset: Dataset, region: str, snapshot: Snapshot) -> str | None:
     """The first tag that the dataset must stay under and the region does not carry; nobody knows the tags of an unknown one."""
     view = snapshot.regions.get(region)
@@ -61,7 +73,7 @@ def ways_to(region: str, dataset: Dataset, subject: str, size: int, snapshot: Sn
     """Every way to bring so many bytes of it to `region` now."""
     return [
         way
-        for source, uri in sorted(copies_of(dataset, subject, snapshot).items())
+        for source, uri in sorted(_sources_of(dataset, subject, snapshot).items())
         if missing_tag(dataset, source, snapshot) is None
         and (way := _way((source, region), uri, dataset.name, subject, size, snapshot)) is not None
     ]
@@ -107,7 +119,10 @@ def best_way(ways: Iterable[Source], haste: Haste) -> Source | None:
 
 def why_no_way(dataset: Dataset, subject: str, region: str, snapshot: Snapshot) -> tuple[str, bool]:
     """Why there is no way, in words, and whether that holds as long as everything stays as it is declared."""
-    sources = sorted(copies_of(dataset, subject, snapshot))
+    sources = sorted(_sources_of(dataset, subject, snapshot))
+    if not sources:
+        where = sorted(replica.region for replica in dataset.replicas)
+        return f"it is on the shared file system of {' and '.join(where)} only, from which nothing is copied", True
     allowed = [source for source in sources if missing_tag(dataset, source, snapshot) is None]
     if not allowed:
         tag = missing_tag(dataset, sources[0], snapshot)

@@ -43,7 +43,7 @@ def _told(rendering: Rendering) -> list[Variable]:
     }
     if rendering.checkpoint is not None:
         said["CHECKPOINT_PATH"] = rendering.checkpoint
-    said |= _numbered("DATASET_URI", rendering.dataset_uris)
+    said |= _numbered("DATASET_URI", rendering.read_uris)
     said |= _numbered("OUTPUT_URI", rendering.output_uris)
     return [{"name": name, "value": literal(value)} for name, value in said.items()]
 

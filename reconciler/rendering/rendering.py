@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reconciler.model.attempt import own_prefix
+from reconciler.model.fleet import volume_path
 from reconciler.model.image_ref import parse_image, through_mirror
 from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import JsonObject
@@ -13,6 +14,8 @@ from reconciler.model.region import Profile, Region, Spelling
 SET_JOB = "w"
 """What a JobSet's one Job is called in it; short, for it stands in the names of its pods, and none that YAML reads as a flag."""
 _NOTHING = Spelling()
+_DATASETS = "/mnt/datasets"
+"""Where datasets of a shared file system are that ask for no folder."""
 
 
 class Unrenderable(Exception):
@@ -53,6 +56,22 @@ class Rendering:
             raise ValueError("an attempt that is seeded needs a checkpoint prefix of its own")
         if self.written_uris and len(self.written_uris) != len(self.spec.outputs):
             raise ValueError(f"{len(self.written_uris)} URIs for {len(self.spec.outputs)} outputs")
+
+    @property
+    def folders(self) -> tuple[str | None, ...]:
+        """Of each dataset its folder on the region's shared file system; None of one that is in a store."""
+        return tuple(volume_path(uri) for uri in self.dataset_uris)
+
+    def dataset_path(self, index: int) -> str | None:
+        """Where the program finds a dataset; None of one that it reads from a store."""
+        asked = self.spec.datasets[index].mount_path
+        return asked if asked is not None or self.folders[index] is None else f"{_DATASETS}/{index + 1}"
+
+    @property
+    def read_uris(self) -> tuple[str, ...]:
+        """Where the program reads each dataset: what is mounted from a shared file system, at its folder in the pod."""
+        pairs = enumerate(zip(self.dataset_uris, self.folders, strict=True))
+        return tuple(uri if folder is None else f"file://{self.dataset_path(index)}" for index, (uri, folder) in pairs)
 
     @property
     def output_uris(self) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ def _bucket(uri: str) -> list[str]:
 
 def _fetching(rendering: Rendering, main: Container) -> list[Container]:
     found = []
-    for index, path in brought_datasets(rendering.spec):
+    for index, path in brought_datasets(rendering):
         arguments = ("dataset", rendering.dataset_uris[index], f"file://{path}")
         step = _staging(rendering, main, f"{FETCH}-{index}", arguments)
         step["volumeMounts"].append({"name": dataset_volume(index), "mountPath": path})

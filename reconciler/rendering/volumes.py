@@ -45,14 +45,29 @@ def _is_inside(path: str, folder: str) -> bool:
     return (path.rstrip("/") + "/").startswith(folder.rstrip("/") + "/")
 
 
-def brought_datasets(spec: JobSpec) -> tuple[tuple[int, str], ...]:
-    """(index, mount path) of each dataset that gets a volume of its own."""
-    others = [volume.mount_path for volume in spec.volumes]
+def brought_datasets(rendering: Rendering) -> tuple[tuple[int, str], ...]:
+    """(index, mount path) of each dataset that is brought into a volume of its own."""
     return tuple(
         (index, use.mount_path)
-        for index, use in enumerate(spec.datasets)
-        if use.mount_path is not None and not any(_is_inside(use.mount_path, other) for other in others)
+        for index, use in enumerate(rendering.spec.datasets)
+        if use.mount_path is not None and rendering.folders[index] is None and not _is_there(rendering.spec, use.mount_path)
     )
+
+
+def _shared_datasets(rendering: Rendering) -> list[Mounted]:
+    """The datasets that are on the region's shared file system."""
+    found = []
+    for index, folder in enumerate(rendering.folders):
+        path = rendering.dataset_path(index)
+        if folder is not None and path is not None and not _is_there(rendering.spec, path):
+            source = _claimed(rendering.profile.shared_claim, "a dataset of the job is on one there")
+            volume, (mount,) = _mounted(dataset_volume(index), source, path, read_only=True)
+            found.append(Mounted(volume, ({**mount, "subPath": folder},)))
+    return found
+
+
+def _is_there(spec: JobSpec, path: str) -> bool:
+    return any(_is_inside(path, volume.mount_path) for volume in spec.volumes)
 
 
 def _mounted(name: str, source: dict[str, Any], path: str, *, read_only: bool = False) -> Mounted:
@@ -77,9 +92,12 @@ def _shm(rendering: Rendering) -> list[Mounted]:
 def _source(volume: Volume, shared_claim: str | None) -> dict[str, Any]:
     if volume.kind == "scratch":
         return {"emptyDir": {"sizeLimit": volume.size} if volume.size is not None else {}}
-    claim = volume.name if volume.kind == "claim" else shared_claim
+    return _claimed(volume.name if volume.kind == "claim" else shared_claim, "the job mounts one")
+
+
+def _claimed(claim: str | None, why: str) -> dict[str, Any]:
     if claim is None:
-        raise Unrenderable("the region has no shared file system (`profile.shared_claim`), and the job mounts one")
+        raise Unrenderable(f"the region has no shared file system (`profile.shared_claim`), and {why}")
     return {"persistentVolumeClaim": {"claimName": claim}}
 
 
@@ -90,7 +108,9 @@ def _folders(rendering: Rendering) -> list[Mounted]:
     found = [
         _mounted(f"volume-{index}", _source(volume, shared_claim), volume.mount_path) for index, volume in enumerate(spec.volumes)
     ]
-    found += [_mounted(dataset_volume(index), {"emptyDir": {}}, path, read_only=True) for index, path in brought_datasets(spec)]
+    brought = brought_datasets(rendering)
+    found += [_mounted(dataset_volume(index), {"emptyDir": {}}, path, read_only=True) for index, path in brought]
+    found += _shared_datasets(rendering)
     found += [
         _mounted(f"output-{index}", {"emptyDir": {}}, output.path)
         for index, output in enumerate(spec.outputs)

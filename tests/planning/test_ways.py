@@ -5,7 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from reconciler.model.fleet import Dataset, Replica
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Why, because
 from reconciler.model.region import Region
@@ -36,6 +38,7 @@ from tests.builders import (
 URGENT = Haste(200.0)
 GB = 10**9
 MB = 10**6
+VOLUME = "volume:///datasets/corpus-a/"
 WEST, SOUTH = ("eu", "us"), ("sa", "us")
 FULL = because(Why.LINK_FULL, source="eu", target="us", since="", held_mb=0, usable_mb=0)
 CORPUS = make_dataset("corpus-a", "eu", size_gb=500)
@@ -193,6 +196,37 @@ def test_data_is_not_read_through_a_region_without_its_tag() -> None:
     snapshot = make_snapshot(*regions, datasets=[small], links=[])
     refusal = moving(make_job(dataset={"name": "corpus-a"}), us, snapshot, addresses(snapshot.datasets))
     assert isinstance(refusal, Refusal)
+
+
+def test_what_is_on_a_shared_file_system_is_there_and_copied_to_nowhere() -> None:
+    on_volume = Dataset(name="corpus-a", uri="s3://home/corpus-a/", size_gb=50, replicas=(Replica(region="eu", uri=VOLUME),))
+    both = on_volume.model_copy(update={"replicas": (*on_volume.replicas, Replica(region="us"))})
+    regions = [make_region(name, a100=8) for name in ("eu", "sa")]
+    links = [make_link("eu", "sa", 10, 0.0), make_link("us", "sa", 10, 0.0)]
+    job = make_job(dataset={"name": "corpus-a"})
+
+    def move(dataset: Dataset, region: str) -> Move | Refusal:
+        snapshot = make_snapshot(*regions, jobs=[job], links=links, datasets=[dataset])
+        return moving(job, snapshot.regions[region].region, snapshot, addresses({}))
+
+    here = move(on_volume, "eu")
+    assert isinstance(here, Move)
+    assert (here.uris, here.move_bytes) == ((VOLUME,), 0)
+    refused = move(on_volume, "sa")
+    assert isinstance(refused, Refusal)
+    assert refused.ever
+    assert "it is on the shared file system of eu only, from which nothing is copied" in refused.reason.text
+    copied = move(both, "sa")
+    assert isinstance(copied, Move)
+    assert copied.uris == ("s3://home/corpus-a/",)
+
+
+@pytest.mark.parametrize(
+    "uri", ["volume:///../etc", "volume:///a/../b", "volume:////a", "volume://host/a", "volume:///", "volume:///.x"]
+)
+def test_a_folder_of_a_shared_file_system_is_one_below_its_root(uri: str) -> None:
+    with pytest.raises(ValidationError):
+        Replica(region="eu", uri=uri)
 
 
 # ---- in a pass -----------------------------------------------------------------------------------------------------

@@ -126,6 +126,30 @@ def test_a_region_without_a_shared_file_system_cannot_be_asked_for_one() -> None
         render_job(rendering(spec, region({"name": "bare"})))
 
 
+def test_a_dataset_of_the_shared_file_system_is_mounted_as_it_is() -> None:
+    spec = job(dataset=[{"name": "corpus", "mount_path": "/data"}, {"name": "images"}, {"name": "tail", "mount_path": "/tail"}])
+    uris = ("volume:///datasets/corpus/", "volume:///images", "s3://store-us/tail/")
+    manifest = render_job(rendering(spec, dataset_uris=uris))
+    shared = {"persistentVolumeClaim": {"claimName": "nfs-home"}}
+    sources = {volume.pop("name"): volume for volume in pod_of(manifest)["volumes"]}
+    mounts = {mount["mountPath"]: mount for mount in main_of(manifest)["volumeMounts"] if mount["name"] != "shm"}
+    assert {path: sources[mount["name"]] for path, mount in mounts.items()} == {
+        "/data": shared,
+        "/mnt/datasets/2": shared,
+        "/tail": {"emptyDir": {}},
+    }
+    assert [(mounts[path]["subPath"], mounts[path]["readOnly"]) for path in ("/data", "/mnt/datasets/2")] == [
+        ("datasets/corpus", True),
+        ("images", True),
+    ]
+    assert [step["name"] for step in pod_of(manifest)["initContainers"]] == ["fetch-dataset-2"]
+    said = {one["name"]: one.get("value") for one in main_of(manifest)["env"]}
+    assert [said[f"DATASET_URI_{number}"] for number in (1, 2, 3)] == ["file:///data", "file:///mnt/datasets/2", uris[2]]
+    assert problems(manifest) == []
+    with pytest.raises(Unrenderable, match="shared_claim"):
+        render_job(rendering(spec, region({"name": "bare"}), dataset_uris=uris))
+
+
 # ---- steps before the program
 
 EVERY_STEP = job(
