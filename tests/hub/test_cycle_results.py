@@ -199,3 +199,12 @@ def test_a_region_that_says_so_later_changes_nothing_of_what_runs(rig: Rig) -> N
     ended(rig)
     assert tasks(rig) == []
     assert result(rig) is not None
+
+
+def test_outputs_that_fill_one_folder_together_are_written_there(rig: Rig) -> None:
+    """Who returns the second would find the first one's objects in its folder, and refuse that for ever."""
+    job(rig, HOME, f"{HOME}/", "s3://bucket-us/logs")
+    assert [one.output for one in rig.attempt().returns] == [2]
+    name = ended(rig)
+    say(rig, "us", of_task(rig, succeeded))
+    assert result(rig) == (f"{HOME}/{name}/", f"{HOME}/{name}/", f"s3://bucket-us/logs/{name}/")
