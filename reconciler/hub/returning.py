@@ -40,13 +40,13 @@ def returned(records: Mapping[JobKey, JobRecord], world: World, now: datetime) -
         for attempt in unreturned(record):
             if all_returned(attempt, records):
                 after = _replaced(after, attempt.model_copy(update={"returned_at": now}))
-                after = _told(after, attempt.reason or because(Why.SUCCEEDED))
+                after = _told(after, attempt, attempt.reason or because(Why.SUCCEEDED))
                 continue
             tasks = [
                 return_task(attempt, one) for one in attempt.returns if _is_new(return_key(attempt, one), one, records, world)
             ]
             changed |= new_tasks(tasks, records, world, record.spec.priority_value, now)
-            after = _told(after, _why(attempt, records))
+            after = _told(after, attempt, _why(attempt, records))
         if after is not record:
             changed[key] = after
     return changed
@@ -72,8 +72,9 @@ def _why(attempt: Attempt, records: Mapping[JobKey, JobRecord]) -> Reason:
     return because(Why.RESULTS_RETURNING, region=attempt.region, to=to)
 
 
-def _told(record: JobRecord, why: Reason) -> JobRecord:
-    """Said of a job that has succeeded; of one that runs again there is other news."""
-    if record.phase is not Phase.SUCCEEDED or record.why == why:
+def _told(record: JobRecord, attempt: Attempt, why: Reason) -> JobRecord:
+    """Said of a job whose newest attempt it is; of one that runs again, or has again succeeded, there is other news."""
+    newest = record.last is not None and record.last.number == attempt.number
+    if not newest or record.phase is not Phase.SUCCEEDED or record.why == why:
         return record
     return record.model_copy(update={"why": why})

@@ -239,6 +239,8 @@ def _over(
         return Phase.FAILED, because(Why.DEADLINE_EXCEEDED, limit_seconds=run_limit(record.spec, policy))
     since = [attempt for attempt in run if attempt.number > released(record)]
     disruptions = sum(attempt.outcome in _DISRUPTIVE or _rescheduled(attempt) for attempt in since)
+    if disruptions > policy.thresholds.reschedules and record.stage is not None:
+        return Phase.FAILED, last.reason  # nobody could release it, as it has no file; who wants it asks for it anew
     if disruptions > policy.thresholds.reschedules:
         return Phase.HELD, because(Why.TOO_MANY_DISRUPTIONS, count=disruptions, job=str(record.key))
     return None

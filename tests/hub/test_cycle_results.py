@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconciler.hub.result_pointer import read_result
-from reconciler.model.attempt import State
+from reconciler.model.attempt import Outcome, State
 from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase
@@ -208,3 +208,35 @@ def test_outputs_that_fill_one_folder_together_are_written_there(rig: Rig) -> No
     name = ended(rig)
     say(rig, "us", of_task(rig, succeeded))
     assert result(rig) == (f"{HOME}/{name}/", f"{HOME}/{name}/", f"s3://bucket-us/logs/{name}/")
+
+
+def test_what_an_earlier_run_wrote_and_is_on_its_way_is_no_news_of_a_later_one(rig: Rig) -> None:
+    job(rig, HOME)
+    first = ended(rig)
+    job(rig, HOME, rerun=1)
+    second = ended(rig)
+    going = {task.spec.command[3].split("/")[-3]: task.current for task in tasks(rig) if task.current is not None}
+    say(rig, "us", succeeded(going[second].name).model_copy(update={"namespace": STAGING_TEAM}))
+    say(rig, "us")
+    assert going[first].name in rig.granted("us")
+    assert result(rig) == (f"{HOME}/{second}/",)
+    assert rig.record().why == because(Why.SUCCEEDED)
+
+
+def test_a_task_that_was_disrupted_too_often_is_begun_anew_as_one_that_failed(rig: Rig) -> None:
+    """Nobody could release it: it has no file."""
+    rig.put({"policy.yaml": "thresholds: {reschedules: 1}\n"})
+    job(rig, HOME)
+    ended(rig)
+    for _ in range(2):
+        rig.clock.seconds += 901
+        say(rig, "us")
+        say(rig, "us")
+    (task,) = tasks(rig)
+    assert [one.outcome for one in task.attempts] == [Outcome.START_TIMEOUT, Outcome.START_TIMEOUT]
+    assert task.phase is Phase.FAILED
+    assert "release" not in rig.page()
+    rig.clock.seconds += 601
+    say(rig, "us")
+    say(rig, "us", of_task(rig, succeeded))
+    assert result(rig) is not None
