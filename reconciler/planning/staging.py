@@ -17,7 +17,7 @@ from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import Gpu, Resources, SecretUse
 from reconciler.model.names import LABEL_STAGE, PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey
 from reconciler.model.pods import literal
-from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
 from reconciler.model.region import StoreAddress
 from reconciler.model.stage import IMAGE_SCHEME, StageTask, TransferEstimate
@@ -33,6 +33,8 @@ _PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
 _BRINGS = frozenset({"dataset", "image"})
 """Kinds of task that jobs wait for before they run."""
 COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
+_TAKES_NO_WORKER = frozenset(code_of(why) for why in (Why.CORDONED, Why.DRAINING, Why.NAMESPACE_MISSING))
+"""What a region says to a worker until a person has done something there. A job that waited for that might wait for ever."""
 _STAYS = frozenset({State.PLACED, State.STAGING})
 
 
@@ -238,11 +240,19 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
         task = tasks.get(JobKey(STAGING_TEAM, name))
         if task is None or task.stage is None or task.stage.kind not in _BRINGS or not is_done(task):
             there = False
-        if task is not None and task.phase in COMES_TO_NOTHING:
-            why = task.why.text if task.why is not None else task.phase.value
+        why = _why_it_will_not_come(task, attempt.region) if task is not None else None
+        if task is not None and why is not None:
             what = task.stage.what if task.stage is not None else name
             return because(Why.STAGING_FAILED, what=what, region=attempt.region, message=why)
     return "ready" if there else "waiting"
+
+
+def _why_it_will_not_come(task: JobRecord, region: str) -> str | None:
+    """Why nobody is to wait for a task, in words; None while it may come."""
+    if task.phase in COMES_TO_NOTHING:
+        return task.why.text if task.why is not None else task.phase.value
+    refused = task.waits.get(region) if task.phase is Phase.PENDING else None
+    return refused.text if refused is not None and refused.code in _TAKES_NO_WORKER else None
 
 
 AGAIN = timedelta(minutes=10)
