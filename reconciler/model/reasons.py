@@ -139,6 +139,7 @@ class Why(StrEnum):
         "if it may be: `reconciler release {job}`"
     )
     CANCELLED = "its file was removed"
+    NOT_WANTED = "no job waits for it any more"
     SUPERSEDED = "its spec changed: {changed}"
     MOVED = "a person moved it to {region}"
     REGION_LOST_WAITS = (

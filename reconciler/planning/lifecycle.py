@@ -86,7 +86,11 @@ def _cancel(record: JobRecord, now: datetime) -> JobRecord:
         return record
     finished = record.phase in FINISHED
     after = record.model_copy(update={"source": None, "cancelled": record.cancelled or not finished})
-    return withdraw(after, Outcome.CANCELLED, because(Why.CANCELLED), now)
+    return withdraw(after, Outcome.CANCELLED, _why_cancelled(record), now)
+
+
+def _why_cancelled(record: JobRecord) -> Reason:
+    return because(Why.CANCELLED if record.stage is None else Why.NOT_WANTED)
 
 
 def _follow(record: JobRecord, wanted: Wanted, now: datetime) -> JobRecord:
@@ -201,7 +205,7 @@ def _phase(record: JobRecord, policy: Policy) -> tuple[Phase, Reason | None]:
     if last is not None and last.state is State.SUCCEEDED:
         return Phase.SUCCEEDED, last.reason
     if record.cancelled:
-        return Phase.CANCELLED, because(Why.CANCELLED)
+        return Phase.CANCELLED, _why_cancelled(record)
     over = _over(record, run, last, policy)
     if over is not None:
         return over

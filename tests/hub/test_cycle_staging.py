@@ -7,6 +7,7 @@ import pytest
 
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.names import STAGING_TEAM
+from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.report import WorkloadReport
 from reconciler.planning.image_facts import ImageFacts
@@ -137,7 +138,8 @@ def test_a_task_that_nobody_waits_for_is_ended(rig: Rig) -> None:
     rig.settle()
     assert rig.granted("eu") == []
     say(rig, task_work(stopped(task.current.name)))
-    assert rig.record(task.job_id, STAGING_TEAM).phase is Phase.CANCELLED
+    ended = rig.record(task.job_id, STAGING_TEAM)
+    assert (ended.phase, ended.why) == (Phase.CANCELLED, because(Why.NOT_WANTED)), "it has no file that was removed"
     job(rig, "llm-c")
     again = rig.record(task.job_id, STAGING_TEAM).current
     assert again is not None
