@@ -24,12 +24,13 @@ from reconciler.planning.evicting import to_evict, uses_of
 from reconciler.planning.lifecycle import Intent, admit, settle
 from reconciler.planning.mirroring import once_more
 from reconciler.planning.records import grant, replace_current, withdraw
-from reconciler.planning.returning import rests
+from reconciler.planning.returning import is_return, rests
 from reconciler.planning.snapshot import RegionView, Snapshot
 from reconciler.planning.stage_names import key_of
 from reconciler.planning.staging import (
     Waiting,
     intent_of,
+    is_done,
     readiness,
     spent_ahead,
     subjects,
@@ -59,8 +60,9 @@ def tasks_in(records: Mapping[JobKey, JobRecord]) -> dict[JobKey, JobRecord]:
 def staging_intents(
     records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region], now: datetime
 ) -> dict[JobKey, tuple[JobRecord, Intent]]:
-    """Every task that the ledger has, turned to what it is for now, and what is wanted of it."""
-    tasks = tasks_in(records)
+    """Every task that the ledger has, turned to what it is for now, and what is wanted of it. Left out are those of results that
+    are returned: there is one for each output that ever was, and nothing changes them any more."""
+    tasks = {key: task for key, task in tasks_in(records).items() if not (is_return(task) and is_done(task))}
     if not tasks:
         return {}
     waiting: Mapping[str, Waiting] = waited_for(records)

@@ -70,8 +70,13 @@ AGAIN = timedelta(minutes=10)
 """A task that failed as often as it may is begun anew after so long."""
 
 
+def is_return(task: JobRecord) -> bool:
+    """Whether a task returns an output."""
+    return task.stage is not None and task.stage.kind == "results"
+
+
 def rests(task: JobRecord, now: datetime) -> bool:
     """Whether a task that returns something has failed, and is not to be tried again yet."""
-    failed = task.stage is not None and task.stage.kind == "results" and task.phase is Phase.FAILED
+    failed = is_return(task) and task.phase is Phase.FAILED
     last = task.last
     return failed and last is not None and last.ended_at is not None and now < last.ended_at + AGAIN
