@@ -4,7 +4,7 @@ What is returned, and from where, is for planning/returning.py. Invariant: an at
 all its tasks, as this ledger has them, say that they have succeeded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import datetime
 
 from reconciler.hub.staging import new_tasks
@@ -19,7 +19,7 @@ from reconciler.planning.records import replace_current
 from reconciler.planning.returning import all_returned, return_task, returns_of
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.stage_names import return_key, unreturned
-from reconciler.planning.staging import COMES_TO_NOTHING
+from reconciler.planning.staging import why_not_to_come
 
 
 def with_returns(record: JobRecord, snapshot: Snapshot) -> JobRecord:
@@ -46,7 +46,7 @@ def returned(records: Mapping[JobKey, JobRecord], world: World, now: datetime) -
                 return_task(attempt, one) for one in attempt.returns if _is_new(return_key(attempt, one), one, records, world)
             ]
             changed |= new_tasks(tasks, records, world, record.spec.priority_value, now)
-            after = _told(after, attempt, _why(attempt, records))
+            after = _told(after, attempt, _why(attempt, records, world.sources.fleet.regions))
         if after is not record:
             changed[key] = after
     return changed
@@ -61,12 +61,13 @@ def _replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
     return record.model_copy(update={"attempts": attempts})
 
 
-def _why(attempt: Attempt, records: Mapping[JobKey, JobRecord]) -> Reason:
+def _why(attempt: Attempt, records: Mapping[JobKey, JobRecord], regions: Container[str]) -> Reason:
     """What a job is told whose outputs are not all there."""
     for one in attempt.returns:
         task = records.get(return_key(attempt, one))
-        if task is not None and task.phase in COMES_TO_NOTHING:
-            said = task.why.text if task.why is not None else task.phase.value
+        undeclared = None if one.region in regions else f"there is no region {one.region}"
+        said = undeclared if task is None else why_not_to_come(task)
+        if said is not None:
             return because(Why.RESULTS_NOT_RETURNED, region=attempt.region, to=one.region, message=said)
     to = " and ".join(sorted({one.region for one in attempt.returns}))
     return because(Why.RESULTS_RETURNING, region=attempt.region, to=to)

@@ -32,7 +32,7 @@ _PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
 """Nothing is copied before the agent has said how quickly."""
 _BRINGS = frozenset({"dataset", "image"})
 """Kinds of task that jobs wait for before they run."""
-COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
+_COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
 _TAKES_NO_WORKER = frozenset(code_of(why) for why in (Why.CORDONED, Why.DRAINING, Why.NAMESPACE_MISSING))
 """What a region says to a worker until a person has done something there. A job that waited for that might wait for ever."""
 _STAYS = frozenset({State.PLACED, State.STAGING})
@@ -240,17 +240,18 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
         task = tasks.get(JobKey(STAGING_TEAM, name))
         if task is None or task.stage is None or task.stage.kind not in _BRINGS or not is_done(task):
             there = False
-        why = _why_it_will_not_come(task, attempt.region) if task is not None else None
+        why = why_not_to_come(task) if task is not None else None
         if task is not None and why is not None:
             what = task.stage.what if task.stage is not None else name
             return because(Why.STAGING_FAILED, what=what, region=attempt.region, message=why)
     return "ready" if there else "waiting"
 
 
-def _why_it_will_not_come(task: JobRecord, region: str) -> str | None:
-    """Why nobody is to wait for a task, in words; None while it may come."""
-    if task.phase in COMES_TO_NOTHING:
+def why_not_to_come(task: JobRecord) -> str | None:
+    """Why what a task brings will not come unless a person or ten minutes change that, in words; None while it may."""
+    if task.phase in _COMES_TO_NOTHING:
         return task.why.text if task.why is not None else task.phase.value
+    region = task.stage.region if task.stage is not None else ""
     refused = task.waits.get(region) if task.phase is Phase.PENDING else None
     return refused.text if refused is not None and refused.code in _TAKES_NO_WORKER else None
 

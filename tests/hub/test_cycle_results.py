@@ -240,3 +240,27 @@ def test_a_task_that_was_disrupted_too_often_is_begun_anew_as_one_that_failed(ri
     say(rig, "us")
     say(rig, "us", of_task(rig, succeeded))
     assert result(rig) is not None
+
+
+NOT_ON_ITS_WAY = {
+    "us is cordoned": stored("us") + "cordoned: true\n",
+    "there is no region us": None,
+}
+
+
+@pytest.mark.parametrize(("why", "file"), NOT_ON_ITS_WAY.items(), ids=NOT_ON_ITS_WAY)
+def test_what_waits_for_a_person_is_not_said_to_be_on_its_way(rig: Rig, why: str, file: str | None) -> None:
+    job(rig, HOME)
+    rig.put({"regions/us.yaml": file})
+    rig.settle()
+    ended(rig)
+    rig.settle()
+    said = rig.record().why
+    assert said is not None
+    assert said.text == f"it is done; what it wrote in eu could not be returned to us yet: {why}"
+    rig.put({"regions/us.yaml": stored("us")})
+    say(rig, "us")
+    rig.clock.seconds += 5
+    say(rig, "us", of_task(rig, succeeded))
+    assert result(rig) is not None
+    assert rig.record().why == because(Why.SUCCEEDED)
