@@ -4,7 +4,7 @@ What is returned, and from where, is for planning/returning.py. Invariant: an at
 all its tasks, as this ledger has them, say that they have succeeded.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 from reconciler.hub.staging import new_tasks
@@ -13,6 +13,7 @@ from reconciler.model.attempt import Attempt
 from reconciler.model.names import JobKey
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
+from reconciler.model.region import Region
 from reconciler.model.stage import Return
 from reconciler.planning.compliance import stores_of
 from reconciler.planning.records import replace_current
@@ -42,18 +43,22 @@ def returned(records: Mapping[JobKey, JobRecord], world: World, now: datetime) -
                 after = _replaced(after, attempt.model_copy(update={"returned_at": now}))
                 after = _told(after, attempt, attempt.reason or because(Why.SUCCEEDED))
                 continue
-            tasks = [
-                return_task(attempt, one) for one in attempt.returns if _is_new(return_key(attempt, one), one, records, world)
-            ]
+            regions = world.sources.fleet.regions
+            new = [one for one in attempt.returns if return_key(attempt, one) not in records]
+            tasks = [return_task(attempt, one) for one in new if _undeclared(attempt, one, regions) is None]
             changed |= new_tasks(tasks, records, world, record.spec.priority_value, now)
-            after = _told(after, attempt, _why(attempt, records, world.sources.fleet.regions))
+            after = _told(after, attempt, _why(attempt, records, regions))
         if after is not record:
             changed[key] = after
     return changed
 
 
-def _is_new(key: JobKey, one: Return, records: Mapping[JobKey, JobRecord], world: World) -> bool:
-    return key not in records and one.region in world.sources.fleet.regions
+def _undeclared(attempt: Attempt, one: Return, regions: Mapping[str, Region]) -> str | None:
+    """What is not declared any more, so that no worker can be told how to ask the stores; None where all is."""
+    gone = next((name for name in (attempt.region, one.region) if name not in regions), None)
+    if gone is not None:
+        return f"there is no region {gone}"
+    return None if regions[attempt.region].object_store is not None else f"{attempt.region} has no object_store any more"
 
 
 def _replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
@@ -61,12 +66,11 @@ def _replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
     return record.model_copy(update={"attempts": attempts})
 
 
-def _why(attempt: Attempt, records: Mapping[JobKey, JobRecord], regions: Container[str]) -> Reason:
+def _why(attempt: Attempt, records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region]) -> Reason:
     """What a job is told whose outputs are not all there."""
     for one in attempt.returns:
         task = records.get(return_key(attempt, one))
-        undeclared = None if one.region in regions else f"there is no region {one.region}"
-        said = undeclared if task is None else why_not_to_come(task)
+        said = _undeclared(attempt, one, regions) if task is None else why_not_to_come(task)
         if said is not None:
             return because(Why.RESULTS_NOT_RETURNED, region=attempt.region, to=one.region, message=said)
     to = " and ".join(sorted({one.region for one in attempt.returns}))

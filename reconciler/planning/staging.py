@@ -208,8 +208,10 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     if record.current is not None:  # whatever has been declared since: it goes on as it began
         return Intent(_wanted(record.spec.model_copy(update={"priority": priority})))
     again = record.phase in FINISHED and not record.cancelled
-    spec = spec_of(task, stores, priority, record.spec.image)
-    return Intent(_wanted(spec.model_copy(update={"rerun": record.rerun + again})))
+    # Asked elsewhere for what was written, a worker might find nothing, and call that all of it.
+    knows_its_source = task.kind != "results" or task.source_region in stores
+    spec = spec_of(task, stores, priority, record.spec.image) if knows_its_source else record.spec
+    return Intent(_wanted(spec.model_copy(update={"priority": priority, "rerun": record.rerun + again})))
 
 
 def is_done(record: JobRecord) -> bool:

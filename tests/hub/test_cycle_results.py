@@ -264,3 +264,39 @@ def test_what_waits_for_a_person_is_not_said_to_be_on_its_way(rig: Rig, why: str
     say(rig, "us", of_task(rig, succeeded))
     assert result(rig) is not None
     assert rig.record().why == because(Why.SUCCEEDED)
+
+
+def test_a_worker_that_begins_anew_asks_the_store_that_the_program_wrote_to(rig: Rig) -> None:
+    """Asked elsewhere it may find nothing, which a result may be, and call that all of it."""
+    job(rig, HOME)
+    ended(rig)
+    (task,) = tasks(rig)
+    rig.put({"regions/eu.yaml": None})
+    rig.settle()
+    for _ in range(1 + task.spec.retries):
+        say(rig, "us", of_task(rig, failed))
+    rig.clock.seconds += 601
+    say(rig, "us")
+    (again,) = tasks(rig)
+    assert again.current is not None
+    assert (again.current.number, again.spec.env, again.spec.secrets) == (5, task.spec.env, task.spec.secrets)
+
+
+def test_no_worker_is_sent_to_a_store_that_nobody_declares_any_more(rig: Rig) -> None:
+    job(rig, HOME)
+    name = rig.attempt().name
+    rig.put({"regions/eu.yaml": None})
+    rig.settle()
+    say(rig, "eu", succeeded(name))
+    assert rig.attempt().state is State.SUCCEEDED
+    assert tasks(rig) == []
+    said = rig.record().why
+    assert said is not None
+    assert said.text.endswith("could not be returned to us yet: there is no region eu")
+    rig.put({"regions/eu.yaml": stored("eu").replace("object_store:", "#")})
+    rig.settle()
+    assert tasks(rig) == []
+    rig.put({"regions/eu.yaml": stored("eu")})
+    rig.settle()
+    say(rig, "us", of_task(rig, succeeded))
+    assert result(rig) is not None
