@@ -10,7 +10,7 @@ from datetime import datetime
 
 from reconciler.hub.world import World
 from reconciler.model.attempt import Attempt, Event, Outcome, State
-from reconciler.model.names import JobKey
+from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
@@ -33,7 +33,6 @@ from reconciler.planning.staging import (
     is_done,
     readiness,
     spent_ahead,
-    subjects,
     task_for,
     turned,
     waited_for,
@@ -196,4 +195,6 @@ def tasks_ahead(
 
 def why_staging(attempt: Attempt, records: Mapping[JobKey, JobRecord]) -> Reason:
     """What a job that waits for its data is told."""
-    return because(Why.STAGING, what=subjects(attempt.stages, records) or "its data", region=attempt.region)
+    tasks = (records.get(JobKey(STAGING_TEAM, name)) for name in attempt.stages)
+    what = " and ".join(sorted(task.stage.what for task in tasks if task is not None and task.stage is not None))
+    return because(Why.STAGING, what=what or "its data", region=attempt.region)

@@ -6,7 +6,7 @@ each of them runs, and when what they bring is there. One task brings a version 
 for it. Nothing is staged where the region has no store of its own, or no namespace for the workers. Images: mirroring.py.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -208,9 +208,8 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     if record.current is not None:  # whatever has been declared since: it goes on as it began
         return Intent(_wanted(record.spec.model_copy(update={"priority": priority})))
     again = record.phase in FINISHED and not record.cancelled
-    # Asked elsewhere for what was written, a worker might find nothing, and call that all of it.
-    knows_its_source = task.kind != "results" or task.source_region in stores
-    spec = spec_of(task, stores, priority, record.spec.image) if knows_its_source else record.spec
+    asks_elsewhere = task.kind == "results" and task.source_region not in stores  # it may find nothing, and call that all
+    spec = record.spec if asks_elsewhere else spec_of(task, stores, priority, record.spec.image)
     return Intent(_wanted(spec.model_copy(update={"priority": priority, "rerun": record.rerun + again})))
 
 
@@ -242,8 +241,7 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
         task = tasks.get(JobKey(STAGING_TEAM, name))
         if task is None or task.stage is None or task.stage.kind not in _BRINGS or not is_done(task):
             there = False
-        why = why_not_to_come(task) if task is not None else None
-        if task is not None and why is not None:
+        if task is not None and (why := why_not_to_come(task)) is not None:
             what = task.stage.what if task.stage is not None else name
             return because(Why.STAGING_FAILED, what=what, region=attempt.region, message=why)
     return "ready" if there else "waiting"
@@ -296,9 +294,3 @@ def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
         if record.stage is not None and record.stage.kind == "dataset" and is_done(record):
             found.setdefault(record.stage.subject, {})[record.stage.region] = record.stage.target_uri
     return found
-
-
-def subjects(names: Sequence[str], tasks: Mapping[JobKey, JobRecord]) -> str:
-    """What tasks bring, in words."""
-    known = (tasks.get(JobKey(STAGING_TEAM, name)) for name in names)
-    return " and ".join(sorted(task.stage.what for task in known if task is not None and task.stage is not None))

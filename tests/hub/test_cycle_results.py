@@ -300,3 +300,16 @@ def test_no_worker_is_sent_to_a_store_that_nobody_declares_any_more(rig: Rig) ->
     rig.settle()
     say(rig, "us", of_task(rig, succeeded))
     assert result(rig) is not None
+
+
+def test_what_waits_for_a_link_that_is_no_more_does_not_wait_for_its_turn(rig: Rig) -> None:
+    job(rig, HOME)
+    rig.put({"links.yaml": "links: []\n"})
+    rig.settle()
+    ended(rig)
+    (task,) = tasks(rig)
+    assert task.why == because(Why.LINK_CLOSED, source="eu", target="us")
+    rig.put({"links.yaml": LINKS})
+    rig.settle()
+    say(rig, "us", of_task(rig, succeeded))
+    assert result(rig) is not None
