@@ -185,8 +185,9 @@ def paced(tasks: Mapping[JobKey, JobRecord], lines: Lines) -> dict[JobKey, JobRe
 
 def _why_it_waits(task: StageTask, lines: Lines) -> Reason:
     link = task.source_region, task.region
-    why = Why.LINK_CLOSED if link in lines.closed else Why.LINK_BUSY
-    return lines.full.get(link) or because(why, source=task.source_region, target=task.region)
+    if link in lines.full:
+        return lines.full[link]
+    return because(Why.LINK_CLOSED if link in lines.closed else Why.LINK_BUSY, source=task.source_region, target=task.region)
 
 
 def has_its_turn(key: JobKey, lines: Lines) -> bool:
