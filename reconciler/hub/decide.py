@@ -134,6 +134,9 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     staging = staging_intents(old, world.sources.fleet.regions, now)
     records: dict[JobKey, JobRecord] = {}
     for key, record in old.items():
+        if record.stage is not None and key not in staging:
+            records[key] = record
+            continue
         seen = _seen(record, world, ungranted)
         if record.stage is not None:
             turned, intent = staging[key]

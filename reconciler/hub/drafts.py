@@ -1,7 +1,9 @@
 """Manifests before they are published, and what the renderer refuses: that goes back to the pass as a region's no for that job.
 
 Whether a manifest can be made is the renderer's to say, with the region's profile and rules before it; the planner does not
-repeat those rules. What was refused is remembered for as long as the job's spec and the region's declaration stay the same.
+repeat those rules. What was refused is remembered for as long as the job's spec and what is declared of the region and of
+datasets stay the same. Of a region that was not chosen nobody knows yet where it has the datasets: only what it refuses wherever
+they are counts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,6 +13,7 @@ from datetime import datetime
 from reconciler.hub.decide import Memory, decide
 from reconciler.hub.world import Outcome, Unrendered, World
 from reconciler.model.attempt import Attempt
+from reconciler.model.fleet import Dataset, volume_path
 from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord
@@ -27,10 +30,14 @@ class Drafts:
         self._stage_image = stage_image
         self._made: dict[tuple[JobKey, str], tuple[JobRecord, Region, bytes | str]] = {}
         self._refused: dict[tuple[JobKey, str], tuple[JobSpec, Region, str]] = {}
+        self._datasets: Mapping[str, Dataset] = {}
 
-    def begin(self) -> None:
-        """A new cycle: forget the manifests of the one before."""
+    def begin(self, datasets: Mapping[str, Dataset]) -> None:
+        """A new cycle: forget the manifests of the one before, and refusals where datasets were declared anew."""
         self._made.clear()
+        if datasets != self._datasets:
+            self._refused.clear()
+            self._datasets = datasets
 
     def draft(self, record: JobRecord, attempt: Attempt, region: Region) -> bytes | str:
         """The attempt's manifest, or words where it cannot be made."""
@@ -71,7 +78,7 @@ class Drafts:
         self, record: JobRecord, attempt: Attempt, regions: Mapping[str, Region]
     ) -> Iterator[tuple[tuple[JobKey, str], tuple[JobSpec, Region, str]]]:
         for name, region in regions.items():
-            there = attempt if name == attempt.region else attempt.model_copy(update={"region": name, "gpu_products": ()})
+            there = attempt if name == attempt.region else _in_another(attempt, name)
             made = _rendered(rendering_of(record, there, region, self._stage_image))
             if isinstance(made, str):
                 yield (record.key, name), (record.spec, region, made)
@@ -80,12 +87,18 @@ class Drafts:
 def decide_with(drafts: Drafts, world: World, now: datetime, memory: Memory) -> Outcome:
     """The decisions whose manifests can be made. Ends, as each round but the last finds another region that refuses a job."""
     regions = world.sources.fleet.regions
-    drafts.begin()
+    drafts.begin(world.sources.fleet.datasets)
     while True:
         refusals = drafts.refusals(regions)
         outcome = decide(world if refusals == world.unrendered else replace(world, unrendered=refusals), now, memory)
         if not drafts.try_all(outcome, regions):
             return outcome
+
+
+def _in_another(attempt: Attempt, region: str) -> Attempt:
+    """The attempt as it might be in a region that was not chosen: what is on the chosen one's shared file system is not there."""
+    uris = tuple("" if volume_path(uri) is not None else uri for uri in attempt.dataset_uris)
+    return attempt.model_copy(update={"region": region, "gpu_products": (), "dataset_uris": uris})
 
 
 def _rendered(rendering: Rendering) -> bytes | str:

@@ -13,13 +13,14 @@ from reconciler.model.attempt import Attempt
 from reconciler.model.names import JobKey
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
+from reconciler.model.region import Region
 from reconciler.model.stage import Return
 from reconciler.planning.compliance import stores_of
 from reconciler.planning.records import replace_current
 from reconciler.planning.returning import all_returned, return_task, returns_of
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.stage_names import return_key, unreturned
-from reconciler.planning.staging import COMES_TO_NOTHING
+from reconciler.planning.staging import why_not_to_come
 
 
 def with_returns(record: JobRecord, snapshot: Snapshot) -> JobRecord:
@@ -40,20 +41,24 @@ def returned(records: Mapping[JobKey, JobRecord], world: World, now: datetime) -
         for attempt in unreturned(record):
             if all_returned(attempt, records):
                 after = _replaced(after, attempt.model_copy(update={"returned_at": now}))
-                after = _told(after, attempt.reason or because(Why.SUCCEEDED))
+                after = _told(after, attempt, attempt.reason or because(Why.SUCCEEDED))
                 continue
-            tasks = [
-                return_task(attempt, one) for one in attempt.returns if _is_new(return_key(attempt, one), one, records, world)
-            ]
+            regions = world.sources.fleet.regions
+            new = [one for one in attempt.returns if return_key(attempt, one) not in records]
+            tasks = [return_task(attempt, one) for one in new if _undeclared(attempt, one, regions) is None]
             changed |= new_tasks(tasks, records, world, record.spec.priority_value, now)
-            after = _told(after, _why(attempt, records))
+            after = _told(after, attempt, _why(attempt, records, regions))
         if after is not record:
             changed[key] = after
     return changed
 
 
-def _is_new(key: JobKey, one: Return, records: Mapping[JobKey, JobRecord], world: World) -> bool:
-    return key not in records and one.region in world.sources.fleet.regions
+def _undeclared(attempt: Attempt, one: Return, regions: Mapping[str, Region]) -> str | None:
+    """What is not declared any more, so that no worker can be told how to ask the stores; None where all is."""
+    gone = next((name for name in (attempt.region, one.region) if name not in regions), None)
+    if gone is not None:
+        return f"there is no region {gone}"
+    return None if regions[attempt.region].object_store is not None else f"{attempt.region} has no object_store any more"
 
 
 def _replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
@@ -61,19 +66,20 @@ def _replaced(record: JobRecord, attempt: Attempt) -> JobRecord:
     return record.model_copy(update={"attempts": attempts})
 
 
-def _why(attempt: Attempt, records: Mapping[JobKey, JobRecord]) -> Reason:
+def _why(attempt: Attempt, records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region]) -> Reason:
     """What a job is told whose outputs are not all there."""
     for one in attempt.returns:
         task = records.get(return_key(attempt, one))
-        if task is not None and task.phase in COMES_TO_NOTHING:
-            said = task.why.text if task.why is not None else task.phase.value
+        said = _undeclared(attempt, one, regions) if task is None else why_not_to_come(task)
+        if said is not None:
             return because(Why.RESULTS_NOT_RETURNED, region=attempt.region, to=one.region, message=said)
     to = " and ".join(sorted({one.region for one in attempt.returns}))
     return because(Why.RESULTS_RETURNING, region=attempt.region, to=to)
 
 
-def _told(record: JobRecord, why: Reason) -> JobRecord:
-    """Said of a job that has succeeded; of one that runs again there is other news."""
-    if record.phase is not Phase.SUCCEEDED or record.why == why:
+def _told(record: JobRecord, attempt: Attempt, why: Reason) -> JobRecord:
+    """Said of a job whose newest attempt it is; of one that runs again, or has again succeeded, there is other news."""
+    newest = record.last is not None and record.last.number == attempt.number
+    if not newest or record.phase is not Phase.SUCCEEDED or record.why == why:
         return record
     return record.model_copy(update={"why": why})

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from reconciler.hub.world import World
 from reconciler.model.attempt import Attempt, Event, Outcome, State
-from reconciler.model.names import JobKey
+from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
@@ -24,15 +24,15 @@ from reconciler.planning.evicting import to_evict, uses_of
 from reconciler.planning.lifecycle import Intent, admit, settle
 from reconciler.planning.mirroring import once_more
 from reconciler.planning.records import grant, replace_current, withdraw
-from reconciler.planning.returning import rests
+from reconciler.planning.returning import is_return, rests
 from reconciler.planning.snapshot import RegionView, Snapshot
 from reconciler.planning.stage_names import key_of
 from reconciler.planning.staging import (
     Waiting,
     intent_of,
+    is_done,
     readiness,
     spent_ahead,
-    subjects,
     task_for,
     turned,
     waited_for,
@@ -59,8 +59,9 @@ def tasks_in(records: Mapping[JobKey, JobRecord]) -> dict[JobKey, JobRecord]:
 def staging_intents(
     records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region], now: datetime
 ) -> dict[JobKey, tuple[JobRecord, Intent]]:
-    """Every task that the ledger has, turned to what it is for now, and what is wanted of it."""
-    tasks = tasks_in(records)
+    """Every task that the ledger has, turned to what it is for now, and what is wanted of it. Left out are those of results that
+    are returned: there is one for each output that ever was, and nothing changes them any more."""
+    tasks = {key: task for key, task in tasks_in(records).items() if not (is_return(task) and is_done(task))}
     if not tasks:
         return {}
     waiting: Mapping[str, Waiting] = waited_for(records)
@@ -194,4 +195,6 @@ def tasks_ahead(
 
 def why_staging(attempt: Attempt, records: Mapping[JobKey, JobRecord]) -> Reason:
     """What a job that waits for its data is told."""
-    return because(Why.STAGING, what=subjects(attempt.stages, records) or "its data", region=attempt.region)
+    tasks = (records.get(JobKey(STAGING_TEAM, name)) for name in attempt.stages)
+    what = " and ".join(sorted(task.stage.what for task in tasks if task is not None and task.stage is not None))
+    return because(Why.STAGING, what=what or "its data", region=attempt.region)

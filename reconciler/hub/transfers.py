@@ -31,6 +31,8 @@ class Lines:
     """Job id of a task → bytes a second that it may use now; 0: its turn has not come."""
     held: Mapping[LinkKey, int] = field(default_factory=dict)
     queued: Mapping[LinkKey, int] = field(default_factory=dict)
+    closed: frozenset[LinkKey] = frozenset()
+    """Links that something waits for and over which nothing can go: not declared any more, or known to give nothing."""
     full: Mapping[LinkKey, Reason] = field(default_factory=dict)
     crowded: Mapping[LinkKey, datetime] = field(default_factory=dict)
     """Links of which more is held than may be, and since when."""
@@ -64,6 +66,7 @@ def lines_of(tasks: Mapping[JobKey, JobRecord], waiting: Mapping[str, Waiting], 
         rates=rates,
         held=_summed([*given, *ending.items()]),
         queued=_queued(transfers),
+        closed=frozenset(one.link for one in moving if not usable.get(one.link)),
         full=full,
         crowded=crowded,
         copies=copies,
@@ -174,12 +177,17 @@ def paced(tasks: Mapping[JobKey, JobRecord], lines: Lines) -> dict[JobKey, JobRe
         if attempt is not None and attempt.bytes_per_second != rate:
             changed[key] = replace_current(record, attempt.model_copy(update={"bytes_per_second": rate}))
         elif attempt is None and not rate and record.stage is not None:
-            why = lines.full.get((record.stage.source_region, record.stage.region)) or because(
-                Why.LINK_BUSY, source=record.stage.source_region, target=record.stage.region
-            )
+            why = _why_it_waits(record.stage, lines)
             if record.why is None or record.why.code != why.code:
                 changed[key] = record.model_copy(update={"why": why})
     return changed
+
+
+def _why_it_waits(task: StageTask, lines: Lines) -> Reason:
+    link = task.source_region, task.region
+    if link in lines.full:
+        return lines.full[link]
+    return because(Why.LINK_CLOSED if link in lines.closed else Why.LINK_BUSY, source=task.source_region, target=task.region)
 
 
 def has_its_turn(key: JobKey, lines: Lines) -> bool:

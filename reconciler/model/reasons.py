@@ -115,6 +115,7 @@ class Why(StrEnum):
     NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
     STAGING = "{what} is being brought to {region} first; its GPUs are held when that is there"
     LINK_BUSY = "it waits for its turn on the link from {source} to {target}"
+    LINK_CLOSED = "it waits until there is a link from {source} to {target} that carries something"
     STAGING_FAILED = "{what} could not be brought to {region}: {message}"
     RESULTS_RETURNING = "it is done; what it wrote in {region} is on its way to {to}"
     RESULTS_NOT_RETURNED = "it is done; what it wrote in {region} could not be returned to {to} yet: {message}"
@@ -139,6 +140,7 @@ class Why(StrEnum):
         "if it may be: `reconciler release {job}`"
     )
     CANCELLED = "its file was removed"
+    NOT_WANTED = "no job waits for it any more"
     SUPERSEDED = "its spec changed: {changed}"
     MOVED = "a person moved it to {region}"
     REGION_LOST_WAITS = (

@@ -86,7 +86,11 @@ def _cancel(record: JobRecord, now: datetime) -> JobRecord:
         return record
     finished = record.phase in FINISHED
     after = record.model_copy(update={"source": None, "cancelled": record.cancelled or not finished})
-    return withdraw(after, Outcome.CANCELLED, because(Why.CANCELLED), now)
+    return withdraw(after, Outcome.CANCELLED, _why_cancelled(record), now)
+
+
+def _why_cancelled(record: JobRecord) -> Reason:
+    return because(Why.CANCELLED if record.stage is None else Why.NOT_WANTED)
 
 
 def _follow(record: JobRecord, wanted: Wanted, now: datetime) -> JobRecord:
@@ -201,7 +205,7 @@ def _phase(record: JobRecord, policy: Policy) -> tuple[Phase, Reason | None]:
     if last is not None and last.state is State.SUCCEEDED:
         return Phase.SUCCEEDED, last.reason
     if record.cancelled:
-        return Phase.CANCELLED, because(Why.CANCELLED)
+        return Phase.CANCELLED, _why_cancelled(record)
     over = _over(record, run, last, policy)
     if over is not None:
         return over
@@ -239,6 +243,8 @@ def _over(
         return Phase.FAILED, because(Why.DEADLINE_EXCEEDED, limit_seconds=run_limit(record.spec, policy))
     since = [attempt for attempt in run if attempt.number > released(record)]
     disruptions = sum(attempt.outcome in _DISRUPTIVE or _rescheduled(attempt) for attempt in since)
+    if disruptions > policy.thresholds.reschedules and record.stage is not None:
+        return Phase.FAILED, last.reason  # nobody could release it, as it has no file; who wants it asks for it anew
     if disruptions > policy.thresholds.reschedules:
         return Phase.HELD, because(Why.TOO_MANY_DISRUPTIONS, count=disruptions, job=str(record.key))
     return None

@@ -28,23 +28,23 @@ def returns_of(key: JobKey, attempt: Attempt, view: RegionView, snapshot: Snapsh
         return ()
     found = []
     for number, uri in enumerate(attempt.outputs):
-        home = _home(stores.of(uri), view.region.name, snapshot)
-        if home is not None:
+        target = _returned_to(stores.of(uri), view.region.name, snapshot)
+        if target is not None and attempt.outputs.count(uri) == 1:  # a copy has its folder to itself, so two fill none together
             written = f"{store.url.rstrip('/')}/results/{key.team}/{attempt.name}/{number}/"
-            found.append(Return(output=number, written_uri=written, region=home))
+            found.append(Return(output=number, written_uri=written, region=target))
     return tuple(found)
 
 
-def _home(homes: tuple[str, ...], region: str, snapshot: Snapshot) -> str | None:
-    """The region whose worker can fetch it; None where the program writes it there itself: at home, or nobody could."""
-    if region in homes:
+def _returned_to(asked_for_in: tuple[str, ...], region: str, snapshot: Snapshot) -> str | None:
+    """The region whose worker can fetch it; None where the program writes it there itself: it is its own, or nobody could."""
+    if region in asked_for_in:
         return None
     thresholds = snapshot.policy.thresholds
-    for home in homes:
-        link = snapshot.links.get((region, home))
-        rate = None if link is None else usable(link, snapshot.measured.get((region, home)), thresholds)
-        if rate and can_stage(snapshot.regions[home]):
-            return home
+    for target in asked_for_in:
+        link = snapshot.links.get((region, target))
+        rate = None if link is None else usable(link, snapshot.measured.get((region, target)), thresholds)
+        if rate and can_stage(snapshot.regions[target]):
+            return target
     return None
 
 
@@ -70,8 +70,13 @@ AGAIN = timedelta(minutes=10)
 """A task that failed as often as it may is begun anew after so long."""
 
 
+def is_return(task: JobRecord) -> bool:
+    """Whether a task returns an output."""
+    return task.stage is not None and task.stage.kind == "results"
+
+
 def rests(task: JobRecord, now: datetime) -> bool:
     """Whether a task that returns something has failed, and is not to be tried again yet."""
-    failed = task.stage is not None and task.stage.kind == "results" and task.phase is Phase.FAILED
+    failed = is_return(task) and task.phase is Phase.FAILED
     last = task.last
     return failed and last is not None and last.ended_at is not None and now < last.ended_at + AGAIN

@@ -6,7 +6,7 @@ each of them runs, and when what they bring is there. One task brings a version 
 for it. Nothing is staged where the region has no store of its own, or no namespace for the workers. Images: mirroring.py.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -17,7 +17,7 @@ from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import Gpu, Resources, SecretUse
 from reconciler.model.names import LABEL_STAGE, PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey
 from reconciler.model.pods import literal
-from reconciler.model.reasons import Reason, Why, because
+from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
 from reconciler.model.region import StoreAddress
 from reconciler.model.stage import IMAGE_SCHEME, StageTask, TransferEstimate
@@ -32,7 +32,9 @@ _PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
 """Nothing is copied before the agent has said how quickly."""
 _BRINGS = frozenset({"dataset", "image"})
 """Kinds of task that jobs wait for before they run."""
-COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
+_COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
+_TAKES_NO_WORKER = frozenset(code_of(why) for why in (Why.CORDONED, Why.DRAINING, Why.NAMESPACE_MISSING))
+"""What a region says to a worker until a person has done something there. A job that waited for that might wait for ever."""
 _STAYS = frozenset({State.PLACED, State.STAGING})
 
 
@@ -206,8 +208,9 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     if record.current is not None:  # whatever has been declared since: it goes on as it began
         return Intent(_wanted(record.spec.model_copy(update={"priority": priority})))
     again = record.phase in FINISHED and not record.cancelled
-    spec = spec_of(task, stores, priority, record.spec.image)
-    return Intent(_wanted(spec.model_copy(update={"rerun": record.rerun + again})))
+    asks_elsewhere = task.kind == "results" and task.source_region not in stores  # it may find nothing, and call that all
+    spec = record.spec if asks_elsewhere else spec_of(task, stores, priority, record.spec.image)
+    return Intent(_wanted(spec.model_copy(update={"priority": priority, "rerun": record.rerun + again})))
 
 
 def is_done(record: JobRecord) -> bool:
@@ -238,11 +241,19 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
         task = tasks.get(JobKey(STAGING_TEAM, name))
         if task is None or task.stage is None or task.stage.kind not in _BRINGS or not is_done(task):
             there = False
-        if task is not None and task.phase in COMES_TO_NOTHING:
-            why = task.why.text if task.why is not None else task.phase.value
+        if task is not None and (why := why_not_to_come(task)) is not None:
             what = task.stage.what if task.stage is not None else name
             return because(Why.STAGING_FAILED, what=what, region=attempt.region, message=why)
     return "ready" if there else "waiting"
+
+
+def why_not_to_come(task: JobRecord) -> str | None:
+    """Why what a task brings will not come unless a person or ten minutes change that, in words; None while it may."""
+    if task.phase in _COMES_TO_NOTHING:
+        return task.why.text if task.why is not None else task.phase.value
+    region = task.stage.region if task.stage is not None else ""
+    refused = task.waits.get(region) if task.phase is Phase.PENDING else None
+    return refused.text if refused is not None and refused.code in _TAKES_NO_WORKER else None
 
 
 AGAIN = timedelta(minutes=10)
@@ -283,9 +294,3 @@ def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
         if record.stage is not None and record.stage.kind == "dataset" and is_done(record):
             found.setdefault(record.stage.subject, {})[record.stage.region] = record.stage.target_uri
     return found
-
-
-def subjects(names: Sequence[str], tasks: Mapping[JobKey, JobRecord]) -> str:
-    """What tasks bring, in words."""
-    known = (tasks.get(JobKey(STAGING_TEAM, name)) for name in names)
-    return " and ".join(sorted(task.stage.what for task in known if task is not None and task.stage is not None))

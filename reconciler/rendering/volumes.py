@@ -1,7 +1,7 @@
 """Folders and files of the program: what is mounted where.
 
 Decides volumes and mounts. The bytes come from elsewhere: datasets from steps.py, secrets and shared file systems from the
-region. A dataset or output whose path lies inside one of the job's other volumes is taken to be there: it gets no volume
+region. A dataset or output for which the job names a path inside one of its other volumes is taken to be there: it gets no volume
 of its own, which would hide it.
 """
 
@@ -58,8 +58,8 @@ def _shared_datasets(rendering: Rendering) -> list[Mounted]:
     """The datasets that are on the region's shared file system."""
     found = []
     for index, folder in enumerate(rendering.folders):
-        path = rendering.dataset_path(index)
-        if folder is not None and path is not None and not _is_there(rendering.spec, path):
+        asked, path = rendering.spec.datasets[index].mount_path, rendering.dataset_path(index)
+        if folder is not None and path is not None and (asked is None or not _is_there(rendering.spec, asked)):
             source = _claimed(rendering.profile.shared_claim, "a dataset of the job is on one there")
             volume, (mount,) = _mounted(dataset_volume(index), source, path, read_only=True)
             found.append(Mounted(volume, ({**mount, "subPath": folder},)))

@@ -264,6 +264,16 @@ def test_nor_does_it_wait_for_ever_where_no_worker_can_run(rig: Mirrors) -> None
     assert rig.granted("eu") == [rig.attempt().name]
 
 
+def test_nor_where_the_namespace_for_workers_is_gone(rig: Mirrors) -> None:
+    rig.want(allowed_regions=["eu"])
+    current = rig.task().current
+    assert current is not None
+    rig.tell("eu", failed(current.name).model_copy(update={"namespace": STAGING_TEAM}))
+    rig.settle()
+    assert [one.state for one in rig.record().attempts] == [State.STOPPED, State.GRANTED]
+    assert rig.granted("eu") == [rig.attempt().name]
+
+
 def test_the_region_is_not_asked_for_it_again_at_once(rig: Mirrors) -> None:
     rig.want(allowed_regions=["eu"])
     rig.fail_task()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from reconciler.hub.result_pointer import read_result
-from reconciler.model.attempt import State
+from reconciler.model.attempt import Outcome, State
 from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase
@@ -198,4 +198,118 @@ def test_a_region_that_says_so_later_changes_nothing_of_what_runs(rig: Rig) -> N
     assert rig.text("region/eu", f"manifests/{TEAM}/{rig.attempt().name}.yaml") == before
     ended(rig)
     assert tasks(rig) == []
+    assert result(rig) is not None
+
+
+def test_outputs_that_fill_one_folder_together_are_written_there(rig: Rig) -> None:
+    """Who returns the second would find the first one's objects in its folder, and refuse that for ever."""
+    job(rig, HOME, f"{HOME}/", "s3://bucket-us/logs")
+    assert [one.output for one in rig.attempt().returns] == [2]
+    name = ended(rig)
+    say(rig, "us", of_task(rig, succeeded))
+    assert result(rig) == (f"{HOME}/{name}/", f"{HOME}/{name}/", f"s3://bucket-us/logs/{name}/")
+
+
+def test_what_an_earlier_run_wrote_and_is_on_its_way_is_no_news_of_a_later_one(rig: Rig) -> None:
+    job(rig, HOME)
+    first = ended(rig)
+    job(rig, HOME, rerun=1)
+    second = ended(rig)
+    going = {task.spec.command[3].split("/")[-3]: task.current for task in tasks(rig) if task.current is not None}
+    say(rig, "us", succeeded(going[second].name).model_copy(update={"namespace": STAGING_TEAM}))
+    say(rig, "us")
+    assert going[first].name in rig.granted("us")
+    assert result(rig) == (f"{HOME}/{second}/",)
+    assert rig.record().why == because(Why.SUCCEEDED)
+
+
+def test_a_task_that_was_disrupted_too_often_is_begun_anew_as_one_that_failed(rig: Rig) -> None:
+    """Nobody could release it: it has no file."""
+    rig.put({"policy.yaml": "thresholds: {reschedules: 1}\n"})
+    job(rig, HOME)
+    ended(rig)
+    for _ in range(2):
+        rig.clock.seconds += 901
+        say(rig, "us")
+        say(rig, "us")
+    (task,) = tasks(rig)
+    assert [one.outcome for one in task.attempts] == [Outcome.START_TIMEOUT, Outcome.START_TIMEOUT]
+    assert task.phase is Phase.FAILED
+    assert "release" not in rig.page()
+    rig.clock.seconds += 601
+    say(rig, "us")
+    say(rig, "us", of_task(rig, succeeded))
+    assert result(rig) is not None
+
+
+NOT_ON_ITS_WAY = {
+    "us is cordoned": stored("us") + "cordoned: true\n",
+    "there is no region us": None,
+}
+
+
+@pytest.mark.parametrize(("why", "file"), NOT_ON_ITS_WAY.items(), ids=NOT_ON_ITS_WAY)
+def test_what_waits_for_a_person_is_not_said_to_be_on_its_way(rig: Rig, why: str, file: str | None) -> None:
+    job(rig, HOME)
+    rig.put({"regions/us.yaml": file})
+    rig.settle()
+    ended(rig)
+    rig.settle()
+    said = rig.record().why
+    assert said is not None
+    assert said.text == f"it is done; what it wrote in eu could not be returned to us yet: {why}"
+    rig.put({"regions/us.yaml": stored("us")})
+    say(rig, "us")
+    rig.clock.seconds += 5
+    say(rig, "us", of_task(rig, succeeded))
+    assert result(rig) is not None
+    assert rig.record().why == because(Why.SUCCEEDED)
+
+
+def test_a_worker_that_begins_anew_asks_the_store_that_the_program_wrote_to(rig: Rig) -> None:
+    """Asked elsewhere it may find nothing, which a result may be, and call that all of it."""
+    job(rig, HOME)
+    ended(rig)
+    (task,) = tasks(rig)
+    rig.put({"regions/eu.yaml": None})
+    rig.settle()
+    for _ in range(1 + task.spec.retries):
+        say(rig, "us", of_task(rig, failed))
+    rig.clock.seconds += 601
+    say(rig, "us")
+    (again,) = tasks(rig)
+    assert again.current is not None
+    assert (again.current.number, again.spec.env, again.spec.secrets) == (5, task.spec.env, task.spec.secrets)
+
+
+def test_no_worker_is_sent_to_a_store_that_nobody_declares_any_more(rig: Rig) -> None:
+    job(rig, HOME)
+    name = rig.attempt().name
+    rig.put({"regions/eu.yaml": None})
+    rig.settle()
+    say(rig, "eu", succeeded(name))
+    assert rig.attempt().state is State.SUCCEEDED
+    assert tasks(rig) == []
+    said = rig.record().why
+    assert said is not None
+    assert said.text.endswith("could not be returned to us yet: there is no region eu")
+    rig.put({"regions/eu.yaml": stored("eu").replace("object_store:", "#")})
+    rig.settle()
+    assert tasks(rig) == []
+    rig.put({"regions/eu.yaml": stored("eu")})
+    rig.settle()
+    say(rig, "us", of_task(rig, succeeded))
+    assert result(rig) is not None
+
+
+def test_what_waits_for_a_link_that_is_no_more_does_not_wait_for_its_turn(rig: Rig) -> None:
+    job(rig, HOME)
+    rig.put({"links.yaml": "links: []\n"})
+    rig.settle()
+    ended(rig)
+    (task,) = tasks(rig)
+    assert task.why == because(Why.LINK_CLOSED, source="eu", target="us")
+    rig.put({"links.yaml": LINKS})
+    rig.settle()
+    say(rig, "us", of_task(rig, succeeded))
     assert result(rig) is not None

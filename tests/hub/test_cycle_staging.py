@@ -7,6 +7,7 @@ import pytest
 
 from reconciler.model.attempt import Outcome, State
 from reconciler.model.names import STAGING_TEAM
+from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.report import WorkloadReport
 from reconciler.planning.image_facts import ImageFacts
@@ -137,7 +138,8 @@ def test_a_task_that_nobody_waits_for_is_ended(rig: Rig) -> None:
     rig.settle()
     assert rig.granted("eu") == []
     say(rig, task_work(stopped(task.current.name)))
-    assert rig.record(task.job_id, STAGING_TEAM).phase is Phase.CANCELLED
+    ended = rig.record(task.job_id, STAGING_TEAM)
+    assert (ended.phase, ended.why) == (Phase.CANCELLED, because(Why.NOT_WANTED)), "it has no file that was removed"
     job(rig, "llm-c")
     again = rig.record(task.job_id, STAGING_TEAM).current
     assert again is not None
@@ -166,6 +168,25 @@ def test_data_that_cannot_be_brought_lets_the_job_go_elsewhere(rig: Rig) -> None
     assert first.reason is not None
     assert first.reason.text.startswith("corpus@7 could not be brought to eu: ")
     assert (second.region, second.state) == ("us", State.STAGING)
+
+
+@pytest.mark.parametrize("cordoned", [True, False], ids=["the region is cordoned", "its namespace for workers is gone"])
+def test_nobody_waits_where_no_worker_is_let_in_any_more(rig: Rig, *, cordoned: bool) -> None:
+    job(rig)
+    (task,) = tasks(rig)
+    assert task.current is not None
+    if cordoned:
+        rig.put({"regions/eu.yaml": stored("eu", 1.0) + "cordoned: true\n"})
+    spaces = SPACES if cordoned else TEAMS
+    rig.tell("eu", task_work(running(task.current.name)), namespaces=spaces)
+    rig.settle()
+    assert rig.attempt().state is State.STAGING, "the worker goes on"
+    rig.tell("eu", task_work(failed(task.current.name)), namespaces=spaces)
+    rig.settle()
+    first, second = rig.record().attempts
+    assert (first.state, first.outcome, first.region, second.region) == (State.STOPPED, Outcome.DISRUPTED, "eu", "us")
+    assert first.reason is not None
+    assert first.reason.text.endswith("eu is cordoned" if cordoned else "eu has no namespace gpu-staging")
 
 
 def test_nobody_is_sent_to_wait_for_what_no_worker_can_bring(rig: Rig) -> None:

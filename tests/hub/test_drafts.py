@@ -91,3 +91,25 @@ def test_only_the_renderer_knows_this_rule_of_overlays(rig: Rig) -> None:
     rig.settle()
     assert (rig.record().phase, rig.record().attempts) == (Phase.IMPOSSIBLE, ())
     assert "volumes.hostPath" in refusals(rig)["eu"]
+
+
+CORPUS = "name: corpus\nuri: s3://data-us/corpus/\nsize_gb: 100\nreplicas: [{region: %s}%s]\n"
+ON_VOLUME = ", {region: eu, uri: 'volume:///corpus/'}"
+
+
+@pytest.mark.parametrize("use", [{"name": "corpus"}, {"name": "corpus", "mount_path": "/data"}], ids=["read", "mounted"])
+def test_what_one_region_has_on_a_file_system_that_it_lacks_keeps_the_job_from_no_other(rig: Rig, use: dict[str, str]) -> None:
+    rig.put({"datasets/corpus.yaml": CORPUS % ("us", ON_VOLUME)})
+    rig.job(gpus=1, dataset=use)
+    rig.settle()
+    assert (rig.attempt().region, rig.attempt().dataset_uris) == ("us", ("s3://data-us/corpus/",))
+
+
+def test_it_is_placed_once_the_dataset_is_mended(rig: Rig) -> None:
+    rig.put({"datasets/corpus.yaml": (CORPUS % ("eu", "")).replace("{region: eu}", ON_VOLUME[2:])})
+    rig.job(gpus=1, dataset={"name": "corpus"})
+    rig.settle()
+    assert rig.record().phase is Phase.IMPOSSIBLE
+    rig.put({"datasets/corpus.yaml": CORPUS % ("eu", "")})
+    rig.settle()
+    assert (rig.attempt().region, rig.attempt().dataset_uris) == ("eu", ("s3://data-us/corpus/",))

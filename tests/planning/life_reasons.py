@@ -8,6 +8,7 @@ from reconciler.model.attempt import Outcome, State
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase, PlacementSeen
+from reconciler.model.stage import StageTask
 from reconciler.planning.lifecycle import Intent, Wanted, advance, settle
 from reconciler.planning.observed import Away, Seen
 from tests.builders import (
@@ -66,6 +67,7 @@ CONFIG = make_workload("x", make_pod(phase="Pending", waiting="CreateContainerCo
 OVERTIME = make_workload("x", state="Ended", failed="DeadlineExceeded")
 GONE = make_workload("x", state="Absent", stopped=False)
 REPLACED = make_workload("x", state="Held", stopped=False, replaced=True)
+TASK = StageTask(subject="corpus@7", region="eu", source_region="us", source_uri="s3://us/corpus/", target_uri="s3://eu/corpus/")
 HELD_BACK = PlacementSeen(blob=None, veto=("all",))
 DECLINED = PlacementSeen(blob=None, declined=make_record().run_hash)
 SUCCEEDED = make_record(make_attempt(state=State.SUCCEEDED), phase=Phase.SUCCEEDED)
@@ -120,6 +122,7 @@ LIVES: dict[Why, tuple[JobRecord, Any, Numbers]] = {
     Why.OBJECT_LOST: (looked_at(running(), GONE), of_attempt, {"region": "eu"}),
     Why.OBJECT_REPLACED: (looked_at(running(), REPLACED), of_attempt, {"region": "eu"}),
     Why.CANCELLED: (looked_at(running(), intent=Intent(None)), of_attempt, {}),
+    Why.NOT_WANTED: (looked_at(running().model_copy(update={"stage": TASK}), intent=Intent(None)), of_attempt, {}),
     Why.SUSPENDED: (looked_at(running(suspend=True)), of_attempt, {}),
     Why.SUPERSEDED: (
         looked_at(running(), intent=edited(running(), args=["x"], env={"A": "1"})),

@@ -25,7 +25,6 @@ from reconciler.planning.staging import (
     readiness,
     spec_of,
     spent_ahead,
-    subjects,
     turned,
     unbrought,
 )
@@ -173,7 +172,6 @@ def test_a_task_is_known_by_its_content_and_its_region() -> None:
 
 def test_people_read_the_first_digits() -> None:
     record = record_of(of_image(), Phase.PENDING)
-    assert subjects([record.job_id], {record.key: record}) == "image reg.example.com:5000/team/train@sha256:111111111111"
     assert record.spec.description == "Has the mirror of eu fetch image reg.example.com:5000/team/train@sha256:111111111111."
 
 

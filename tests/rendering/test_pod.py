@@ -150,6 +150,13 @@ def test_a_dataset_of_the_shared_file_system_is_mounted_as_it_is() -> None:
         render_job(rendering(spec, region({"name": "bare"}), dataset_uris=uris))
 
 
+def test_a_dataset_of_the_shared_file_system_is_taken_to_be_in_a_volume_of_the_job_s_own_only_where_the_job_says_so() -> None:
+    volumes = [{"kind": "scratch", "mount_path": "/mnt"}]
+    spec = job(dataset=[{"name": "corpus"}, {"name": "tail", "mount_path": "/mnt/tail"}], volumes=volumes)
+    mounts = main_of(render_job(rendering(spec, dataset_uris=("volume:///corpus", "volume:///tail"))))["volumeMounts"]
+    assert {mount["mountPath"] for mount in mounts if mount["name"] != "shm"} == {"/mnt", "/mnt/datasets/1"}
+
+
 # ---- steps before the program
 
 EVERY_STEP = job(
