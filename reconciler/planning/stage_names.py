@@ -33,8 +33,8 @@ def staged_uri(region: Region, subject: str) -> str | None:
 
 
 def subject_of_output(attempt: Attempt, number: int) -> str:
-    """What is returned of an attempt. `number`: which of the job's outputs, from 0."""
-    return f"{attempt.name}@output-{number}"
+    """What is returned of an attempt. `number`: which of the job's outputs, from 0; named from 1, as its variables are."""
+    return f"{attempt.name}@output-{number + 1}"
 
 
 def return_key(attempt: Attempt, one: Return) -> JobKey:

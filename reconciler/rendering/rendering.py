@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from reconciler.model.attempt import own_prefix
 from reconciler.model.fleet import volume_path
@@ -71,7 +72,9 @@ class Rendering:
     def read_uris(self) -> tuple[str, ...]:
         """Where the program reads each dataset: what is mounted from a shared file system, at its folder in the pod."""
         pairs = enumerate(zip(self.dataset_uris, self.folders, strict=True))
-        return tuple(uri if folder is None else f"file://{self.dataset_path(index)}" for index, (uri, folder) in pairs)
+        return tuple(
+            uri if folder is None else f"file://{quote(self.dataset_path(index) or '')}" for index, (uri, folder) in pairs
+        )
 
     @property
     def output_uris(self) -> tuple[str, ...]:

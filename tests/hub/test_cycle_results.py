@@ -74,7 +74,7 @@ def test_what_was_written_at_home_is_returned_and_is_the_result_then(rig: Rig) -
     job(rig, HOME)
     assert tasks(rig) == []
     name = rig.attempt().name
-    written = f"s3://bucket-eu/results/{TEAM}/{name}/0/"
+    written = f"s3://bucket-eu/results/{TEAM}/{name}/1/"
     text = rig.text("region/eu", f"manifests/{TEAM}/{name}.yaml") or ""
     assert f'value: "{written}"' in text
     assert HOME not in text
@@ -111,6 +111,9 @@ def test_what_failed_or_was_stopped_has_nothing_to_return(rig: Rig) -> None:
         pytest.param("s3://bucket-eu/results/llm", {}, id="asked for at home"),
         pytest.param("s3://elsewhere/results/llm", {}, id="in no region's store"),
         pytest.param(HOME, {"links.yaml": "links: []\n"}, id="over no link"),
+        pytest.param(
+            HOME, {"regions/ap.yaml": "name: ap\nobject_store: {url: 's3://bucket-us'}\n"}, id="two buckets of one name"
+        ),
         pytest.param(HOME, {"regions/eu.yaml": stored("eu", returns=False)}, id="a region that does not"),
         pytest.param(HOME, {"regions/eu.yaml": region_file("eu", 1.0, "returns_results: true\n")}, id="a region without a store"),
     ],
