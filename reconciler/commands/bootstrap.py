@@ -97,8 +97,8 @@ def declared(git: GitRepository, name: str) -> Declared:
 
 def _spaces(teams: tuple[str, ...], region: Region) -> tuple[str, ...]:
     """The namespaces of jobs: of the teams, and where data or images can be brought to the region, of the hub's own."""
-    can_stage = region.object_store is not None or region.registry_mirror is not None
-    return tuple(sorted({*teams, STAGING_TEAM})) if can_stage else teams
+    has_workers = region.object_store is not None or region.registry_mirror is not None
+    return tuple(sorted({*teams, STAGING_TEAM})) if has_workers else teams
 
 
 def teams_of(entries: Mapping[str, object]) -> tuple[str, ...]:

@@ -74,11 +74,8 @@ class ResultPointers:
 def succeeded(record: JobRecord) -> Attempt | None:
     """The newest attempt of a job that succeeded, in whichever run, and whose outputs are where they were asked for; None where
     there is none."""
-    return next((attempt for attempt in reversed(record.attempts) if _is_whole(attempt)), None)
-
-
-def _is_whole(attempt: Attempt) -> bool:
-    return attempt.state is State.SUCCEEDED and (not attempt.returns or attempt.returned_at is not None)
+    won = (attempt for attempt in reversed(record.attempts) if attempt.state is State.SUCCEEDED)
+    return next((attempt for attempt in won if not attempt.is_unreturned), None)
 
 
 def pointer_to(key: JobKey, attempt: Attempt) -> ResultPointer:

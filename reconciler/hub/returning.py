@@ -15,7 +15,6 @@ from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.region import Region
 from reconciler.model.stage import Return
-from reconciler.planning.compliance import stores_of
 from reconciler.planning.records import replace_current
 from reconciler.planning.returning import all_returned, return_task, returns_of
 from reconciler.planning.snapshot import Snapshot
@@ -26,10 +25,9 @@ from reconciler.planning.staging import why_not_to_come
 def with_returns(record: JobRecord, snapshot: Snapshot) -> JobRecord:
     """The record whose new attempt has its place, with what that writes to its own region's store."""
     attempt = record.current
-    if attempt is None or not attempt.outputs or not snapshot.regions[attempt.region].region.returns_results:
+    returns = returns_of(record.key, attempt, snapshot) if attempt is not None else ()
+    if attempt is None or not returns:
         return record
-    stores = stores_of(snapshot.regions)
-    returns = returns_of(record.key, attempt, snapshot.regions[attempt.region], snapshot, stores)
     return replace_current(record, attempt.model_copy(update={"returns": returns}))
 
 

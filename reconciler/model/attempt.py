@@ -204,6 +204,11 @@ class Attempt(Model):
         return self.state in ENDED
 
     @property
+    def is_unreturned(self) -> bool:
+        """Whether it has succeeded, and its outputs are not all where they were asked for."""
+        return self.state is State.SUCCEEDED and bool(self.returns) and self.returned_at is None
+
+    @property
     def total_gpus(self) -> int:
         """GPUs of all its nodes."""
         return self.nodes * self.needs.gpus

@@ -8,27 +8,29 @@ Decides which outputs those are. Invariant: an output that has no task is writte
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from reconciler.model.attempt import Attempt
 from reconciler.model.names import JobKey
-from reconciler.model.record import JobRecord, Phase
+from reconciler.model.record import JobRecord
 from reconciler.model.stage import Return, StageTask
-from reconciler.planning.compliance import Stores
+from reconciler.planning.compliance import stores_of
 from reconciler.planning.links import usable
-from reconciler.planning.snapshot import RegionView, Snapshot
+from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.stage_names import return_key, subject_of_output
-from reconciler.planning.staging import can_stage, is_done
+from reconciler.planning.staging import can_stage, failed_lately, is_done
 
 
-def returns_of(key: JobKey, attempt: Attempt, view: RegionView, snapshot: Snapshot, stores: Stores) -> tuple[Return, ...]:
-    """The outputs that an attempt writes to its own region's store. `attempt`: with its outputs; `stores`: see `stores_of`."""
-    store = view.region.object_store
-    if not view.region.returns_results or store is None:
+def returns_of(key: JobKey, attempt: Attempt, snapshot: Snapshot) -> tuple[Return, ...]:
+    """The outputs that an attempt writes to its own region's store. `attempt`: with its outputs."""
+    region = snapshot.regions[attempt.region].region
+    store = region.object_store
+    if not attempt.outputs or not region.returns_results or store is None:
         return ()
+    stores = stores_of(snapshot.regions)
     found = []
     for number, uri in enumerate(attempt.outputs):
-        target = _returned_to(stores.of(uri), view.region.name, snapshot)
+        target = _returned_to(stores.of(uri), region.name, snapshot)
         if target is not None and attempt.outputs.count(uri) == 1:  # a copy has its folder to itself, so two fill none together
             written = f"{store.url.rstrip('/')}/results/{key.team}/{attempt.name}/{number + 1}/"
             found.append(Return(output=number, written_uri=written, region=target))
@@ -64,10 +66,6 @@ def all_returned(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> bool:
     return all(task is not None and is_done(task) for task in found)
 
 
-AGAIN = timedelta(minutes=10)
-"""A task that failed as often as it may is begun anew after so long."""
-
-
 def is_return(task: JobRecord) -> bool:
     """Whether a task returns an output."""
     return task.stage is not None and task.stage.kind == "results"
@@ -75,6 +73,4 @@ def is_return(task: JobRecord) -> bool:
 
 def rests(task: JobRecord, now: datetime) -> bool:
     """Whether a task that returns something has failed, and is not to be tried again yet."""
-    failed = is_return(task) and task.phase is Phase.FAILED
-    last = task.last
-    return failed and last is not None and last.ended_at is not None and now < last.ended_at + AGAIN
+    return is_return(task) and failed_lately(task, now)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from reconciler.model.attempt import Attempt, State
+from reconciler.model.attempt import Attempt
 from reconciler.model.names import STAGING_TEAM, JobKey, digest
 from reconciler.model.record import JobRecord
 from reconciler.model.region import Region
@@ -50,6 +50,4 @@ def written_uris(attempt: Attempt) -> tuple[str, ...]:
 
 def unreturned(record: JobRecord) -> Iterator[Attempt]:
     """The attempts of a job that have succeeded, and whose outputs are not all where they were asked for."""
-    for attempt in record.attempts:
-        if attempt.returns and attempt.returned_at is None and attempt.state is State.SUCCEEDED:
-            yield attempt
+    return (attempt for attempt in record.attempts if attempt.is_unreturned)

@@ -146,9 +146,7 @@ class Waiting:
 
 def waited_for(records: Mapping[JobKey, JobRecord]) -> dict[str, Waiting]:
     """Job id of a task → who waits for it: attempts that were placed; of a task ahead of need its jobs that have no place yet;
-    of one that returns results the job whose they are.
-
-    `records`: at least the tasks, and the jobs whose attempt has not been granted.
+    of one that returns results the job whose they are. `records`: at least the tasks, and the jobs that may wait for one.
     """
     found: dict[str, Waiting] = {}
     for record in records.values():
@@ -260,15 +258,20 @@ AGAIN = timedelta(minutes=10)
 """A region that something could not be brought to is not asked for it again before so long."""
 
 
+def failed_lately(task: JobRecord, now: datetime) -> bool:
+    """Whether a task has failed as often as it may, so short a while ago that it is not begun anew yet."""
+    failed_at = task.last.ended_at if task.phase is Phase.FAILED and task.last is not None else None
+    return failed_at is not None and now < failed_at + AGAIN
+
+
 def unbrought(tasks: Iterable[JobRecord], now: datetime) -> dict[tuple[str, str], Reason]:
     """(subject, region) of what could not be brought there a short while ago, and why."""
     found = {}
     for record in tasks:
-        task, last = record.stage, record.last
+        task = record.stage
         if task is None or task.kind not in _BRINGS:
             continue
-        failed_at = last.ended_at if record.phase is Phase.FAILED and last is not None else None
-        if record.phase is Phase.IMPOSSIBLE or (failed_at is not None and now < failed_at + AGAIN):
+        if record.phase is Phase.IMPOSSIBLE or failed_lately(record, now):
             words = record.why.text if record.why is not None else "its worker failed"
             found[task.subject, task.region] = because(Why.STAGING_FAILED, what=task.what, region=task.region, message=words)
     return found
