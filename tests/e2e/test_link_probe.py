@@ -1,5 +1,7 @@
 """Links measured to a real S3 server, through a way whose bandwidth the test sets."""
 
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 from reconciler.adapters.link_probe import READ, Links
 from reconciler.adapters.link_probe.buckets import variable
 from reconciler.model.region import StoreAddress
-from reconciler.ports import Refused
+from reconciler.ports import Refused, Transient
 from tests.adapters.throttle import throttled
 from tests.e2e.s3 import ACCESS, S3Server, s3_server
 
@@ -67,6 +69,41 @@ def test_what_is_cut_off_leaves_no_object(server: S3Server) -> None:
     with throttled(server.endpoint) as way:
         way.bytes_per_second = 1e6
         assert 0 < measuring.write("us", address(way.url), 8 * MIB, 1.5).moved_bytes < 8 * MIB
+    assert [path for path in left(server) if path.name != "read"] == []
+
+
+class _Ends:
+    """Takes so many bytes from one connection to the server, ends its sending there in good order, and hands the answer back."""
+
+    def __init__(self, port: int, most: int) -> None:
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.answer = b""
+        self._port, self._most = port, most
+        self._thread = threading.Thread(target=self._carry, daemon=True)
+        self._thread.start()
+
+    def _carry(self) -> None:
+        near, _ = self.door.accept()
+        with near, socket.create_connection(("127.0.0.1", self._port)) as far:
+            while self._most > 0 and (some := near.recv(min(self._most, 65536))):
+                far.sendall(some)
+                self._most -= len(some)
+            far.shutdown(socket.SHUT_WR)
+            while some := far.recv(65536):
+                self.answer += some
+
+    def over(self) -> bytes:
+        self._thread.join(30)
+        self.door.close()
+        return self.answer
+
+
+@pytest.mark.parametrize("most", [2000, 100_000, 3 * MIB])
+def test_a_store_that_takes_the_end_of_a_connection_for_the_end_of_the_object_is_told_better(server: S3Server, most: int) -> None:
+    ends = _Ends(server.port, most)
+    with pytest.raises(Transient):
+        links(server).write("us", address(f"http://127.0.0.1:{ends.door.getsockname()[1]}"), 8 * MIB, 20.0)
+    assert ends.over().split()[1] in (b"400", b"500")
     assert [path for path in left(server) if path.name != "read"] == []
 
 

@@ -5,6 +5,8 @@ boto3 lets nobody see its sockets, so only the signed address is its work. Every
 timer ends the connection when the transfer's time is over; what has moved by then counts.
 """
 
+import base64
+import hashlib
 import http.client
 import re
 import select
@@ -110,11 +112,15 @@ def _take(answer: http.client.HTTPResponse, pace: Pace, wire: _Wire) -> None:
 
 
 def sent(request: Request, block: bytes, size: int, most_seconds: float, monotonic: Callable[[], float]) -> Transferred:
-    """Write an object of so many bytes. Raises Transient or Refused."""
+    """Write an object of so many bytes. Raises Transient or Refused.
+
+    It carries its MD5: there are stores (versitygw) that make an object of what has come where a connection ends early.
+    """
+    digest = _md5(block, size)
     with _wire(request, most_seconds, monotonic) as wire:
         target, host = _target(request)
         wire.http.putrequest("PUT", target, skip_host=True, skip_accept_encoding=True)
-        for name, value in (("Host", host), ("Content-Length", str(size))):
+        for name, value in (("Host", host), ("Content-Length", str(size)), ("Content-MD5", digest)):
             wire.http.putheader(name, value)
         wire.http.endheaders()
         pace = Pace(size, monotonic)
@@ -133,6 +139,13 @@ def sent(request: Request, block: bytes, size: int, most_seconds: float, monoton
             if not wire.is_over:
                 raise
         return pace.told(wire.facts(), buffered=True)
+
+
+def _md5(block: bytes, size: int) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    for some in blocks(block, size):
+        digest.update(some)
+    return base64.b64encode(digest.digest()).decode()
 
 
 def _give(pace: Pace, wire: _Wire, block: bytes) -> None:
