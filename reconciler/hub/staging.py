@@ -27,6 +27,7 @@ from reconciler.planning.records import grant, replace_current, withdraw
 from reconciler.planning.returning import is_return, rests
 from reconciler.planning.snapshot import RegionView, Snapshot
 from reconciler.planning.stage_names import key_of
+from reconciler.planning.stage_specs import wanted_task
 from reconciler.planning.staging import (
     Waiting,
     intent_of,
@@ -36,7 +37,6 @@ from reconciler.planning.staging import (
     task_for,
     turned,
     waited_for,
-    wanted_task,
 )
 
 _STEPS = 10

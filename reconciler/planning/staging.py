@@ -12,24 +12,17 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from reconciler.model.attempt import Attempt, State
-from reconciler.model.identity import run_hash
-from reconciler.model.job import JobSpec
-from reconciler.model.job_parts import Gpu, Resources, SecretUse
-from reconciler.model.names import LABEL_STAGE, PACE_FILE, PACE_FOLDER, STAGING_TEAM, JobKey
-from reconciler.model.pods import literal
+from reconciler.model.names import LABEL_STAGE, STAGING_TEAM, JobKey
 from reconciler.model.reasons import Reason, Why, because, code_of
-from reconciler.model.record import FINISHED, JobRecord, Phase, Source
+from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.model.region import StoreAddress
-from reconciler.model.stage import IMAGE_SCHEME, StageTask, TransferEstimate
-from reconciler.planning.lifecycle import Intent, Wanted
+from reconciler.model.stage import StageTask, TransferEstimate
+from reconciler.planning.lifecycle import Intent
 from reconciler.planning.snapshot import RegionView
-from reconciler.planning.stage_names import key_of, return_key, staged_uri, unreturned
+from reconciler.planning.stage_names import return_key, staged_uri, unreturned
+from reconciler.planning.stage_specs import spec_of, wanted_of
 from reconciler.planning.ways import Source as Way
 
-RETRIES = 3
-"""Failures of a worker that a run of a task survives; each goes on where the one before was."""
-_PACED = ("--rate", "0", "--rate-file", f"{PACE_FOLDER}/{PACE_FILE}")
-"""Nothing is copied before the agent has said how quickly."""
 _BRINGS = frozenset({"dataset", "image"})
 """Kinds of task that jobs wait for before they run."""
 _COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
@@ -79,56 +72,6 @@ def estimate_of(record: JobRecord) -> TransferEstimate | None:
         bytes_per_second=task.estimated_bytes_per_second,
         size_bytes=task.size_bytes,
     )
-
-
-# ---- what a task runs ---------------------------------------------------------------------------------------------
-
-
-def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, image: str) -> JobSpec:
-    """The task's job. `stores`: the regions' own; `priority`: of the most urgent job that waits for it."""
-    source, target = stores.get(task.source_region), stores.get(task.region)
-    command: tuple[str, ...]
-    if task.kind == "evict":
-        source, command = None, ("reconciler", "stage", "evict", literal(task.target_uri))
-        does = f"Removes {task.subject} from {task.region}."
-    elif task.kind == "image":  # no link is held for it, so it has no pace; what opens the mirror is the region's to say
-        source = target = None
-        image_ref, mirror = (uri.removeprefix(IMAGE_SCHEME) for uri in (task.source_uri, task.target_uri))
-        command = ("reconciler", "stage", "image", literal(image_ref), "--mirror", literal(mirror))
-        does = f"Has the mirror of {task.region} fetch {task.what}."
-    else:
-        command = ("reconciler", "stage", task.kind, literal(task.source_uri), literal(task.target_uri), *_PACED)
-        does = f"Brings {task.subject} from {task.source_region} to {task.region}."
-    return JobSpec(
-        job_id=key_of(task).job_id,
-        task_type="staging",
-        communication_mode="none",
-        gpu=Gpu(count=0),
-        resources=Resources(cpu="1", memory="2Gi"),
-        image=image,
-        command=command,
-        env=_address("SOURCE_", source) | _address("TARGET_", target),
-        secrets=(*_secrets("SOURCE_", source), *_secrets("TARGET_", target)),
-        allowed_regions=(task.region,),
-        priority=priority,
-        retries=RETRIES,
-        labels={LABEL_STAGE: task.kind},
-        description=does,
-    )
-
-
-def _address(prefix: str, store: StoreAddress | None) -> dict[str, str]:
-    if store is None:
-        return {}
-    said = {f"{prefix}AWS_ENDPOINT_URL_S3": store.endpoint, f"{prefix}AWS_REGION": store.location}
-    return {name: value for name, value in said.items() if value is not None}
-
-
-def _secrets(prefix: str, store: StoreAddress | None) -> tuple[SecretUse, ...]:
-    if store is None or store.secret is None:
-        return ()
-    keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-    return tuple(SecretUse(name=store.secret, key=key, env=prefix + key) for key in keys)
 
 
 # ---- which tasks there are to be ----------------------------------------------------------------------------------
@@ -198,33 +141,23 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     if task is None:
         return Intent(None)
     if is_done(record):
-        return Intent(_wanted(record.spec))
+        return Intent(wanted_of(record.spec))
     if task.kind != "evict" and waiting is None:
         # That no worker of it can run is kept: else its job would be sent to wait for it again, at once and for ever.
-        return Intent(_wanted(record.spec) if record.phase is Phase.IMPOSSIBLE else None)
+        return Intent(wanted_of(record.spec) if record.phase is Phase.IMPOSSIBLE else None)
     priority = waiting.priority if waiting is not None else 0
     if record.current is not None:  # whatever has been declared since: it goes on as it began
-        return Intent(_wanted(record.spec.model_copy(update={"priority": priority})))
+        return Intent(wanted_of(record.spec.model_copy(update={"priority": priority})))
     again = record.phase in FINISHED and not record.cancelled
     asks_elsewhere = task.kind == "results" and task.source_region not in stores  # it may find nothing, and call that all
     spec = record.spec if asks_elsewhere else spec_of(task, stores, priority, record.spec.image)
-    return Intent(_wanted(spec.model_copy(update={"priority": priority, "rerun": record.rerun + again})))
+    return Intent(wanted_of(spec.model_copy(update={"priority": priority, "rerun": record.rerun + again})))
 
 
 def is_done(record: JobRecord) -> bool:
     """Whether the newest attempt has done what the task is for."""
     task = record.stage
     return task is not None and record.phase is Phase.SUCCEEDED and record.spec.labels.get(LABEL_STAGE) == task.kind
-
-
-def wanted_task(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, image: str) -> Wanted:
-    """A task that is new, as `admit` takes it."""
-    return _wanted(spec_of(task, stores, priority, image))
-
-
-def _wanted(spec: JobSpec) -> Wanted:
-    hashed = run_hash(STAGING_TEAM, spec)
-    return Wanted(spec, Source(path="", blob=hashed), hashed)
 
 
 # ---- how far it has come ------------------------------------------------------------------------------------------

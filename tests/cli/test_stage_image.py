@@ -6,7 +6,7 @@ import pytest
 
 from reconciler.model.progress import last_progress
 from reconciler.model.stage import StageTask
-from reconciler.planning.staging import spec_of
+from reconciler.planning.stage_specs import spec_of
 from tests.cli.world import Command
 from tests.registry_http import small_registry
 

@@ -22,7 +22,7 @@ from reconciler.planning.accuracy import (
     recent_transfers,
 )
 from reconciler.planning.stage_names import key_of
-from reconciler.planning.staging import spec_of
+from reconciler.planning.stage_specs import spec_of
 from tests.builders import NOW, make_attempt, make_record
 
 MB = 10**6

@@ -9,7 +9,7 @@ from reconciler.model.record import JobRecord, Phase, Source
 from reconciler.model.stage import StageTask
 from reconciler.planning.evicting import Use, to_evict
 from reconciler.planning.stage_names import key_of
-from reconciler.planning.staging import spec_of
+from reconciler.planning.stage_specs import spec_of
 from tests.builders import NOW
 
 DAY = timedelta(days=1)

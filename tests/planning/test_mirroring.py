@@ -16,6 +16,7 @@ from reconciler.planning.accuracy import rated
 from reconciler.planning.evicting import to_evict
 from reconciler.planning.image_facts import ImageFacts
 from reconciler.planning.mirroring import BELIEVED, image_task, once_more
+from reconciler.planning.stage_specs import spec_of
 from reconciler.planning.staging import (
     AGAIN,
     copies_of,
@@ -23,7 +24,6 @@ from reconciler.planning.staging import (
     intent_of,
     key_of,
     readiness,
-    spec_of,
     spent_ahead,
     turned,
     unbrought,
