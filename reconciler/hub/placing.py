@@ -9,8 +9,8 @@ from datetime import datetime
 from reconciler.hub.review import approval_needed, use_choice
 from reconciler.hub.staging import Brought, begun, brought
 from reconciler.hub.world import World
-from reconciler.model.attempt import Attempt, Outcome, State, own_prefix
-from reconciler.model.names import JobKey, attempt_name, proposal_branch
+from reconciler.model.attempt import Attempt, Outcome, State
+from reconciler.model.names import JobKey, proposal_branch
 from reconciler.model.placement import DecisionView, Placement
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason, Why, because
@@ -21,6 +21,7 @@ from reconciler.planning.lifecycle import settle
 from reconciler.planning.mirroring import image_task
 from reconciler.planning.plan import refused_view
 from reconciler.planning.records import approve, next_number, replace_current, with_attempt, withdraw
+from reconciler.planning.seeding import checkpoint_task, seed_of
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.stage_names import key_of
 from reconciler.planning.staging import estimate_of
@@ -31,10 +32,10 @@ def what_to_bring(
 ) -> Brought:
     """What must come to the chosen region first, and where the job reads its datasets then. `known`: all records."""
     view = snapshot.regions[decision.chosen.region]
-    image = image_task(record, view, snapshot, known, now)
-    if image is not None and key_of(image) in world.ledger.unread:
-        image = None  # a person has to look at the task's record first, and the job can do without it
-    return brought(decision.chosen, view, image)
+    wished = image_task(record, view, snapshot, known, now), checkpoint_task(record, view.region.name, snapshot)
+    # Of one whose record cannot be read a person has to look first, and the job can do without it.
+    tasks = [task for task in wished if task is not None and key_of(task) not in world.ledger.unread]
+    return brought(decision.chosen, view, tasks)
 
 
 def placed(
@@ -64,14 +65,10 @@ def placed(
 
 def new_attempt(record: JobRecord, chosen: Candidate, now: datetime, *, proposed: bool) -> Attempt:
     """The next attempt of a job, in the chosen region."""
-    number = next_number(record)
-    name = attempt_name(record.job_id, record.run_hash, number)
-    base = record.spec.checkpoint_path
-    # An attempt that never started wrote nothing; one that did had the checkpoint before it copied to its own prefix.
-    earlier = next((old for old in reversed(record.this_run) if old.started_at is not None and old.checkpoint is not None), None)
+    seed = seed_of(record)
     attempt = Attempt(
-        number=number,
-        name=name,
+        number=next_number(record),
+        name=seed.attempt,
         region=chosen.region,
         state=State.PROPOSED if proposed else State.PLACED,
         run_hash=record.run_hash,
@@ -80,8 +77,8 @@ def new_attempt(record: JobRecord, chosen: Candidate, now: datetime, *, proposed
         gpu_model=chosen.node_model,
         gpu_products=chosen.gpu_products,
         dataset_uris=chosen.dataset_uris,
-        checkpoint=own_prefix(base, name) if base is not None else None,
-        seeded_from=earlier.checkpoint if earlier is not None and base is not None else None,
+        checkpoint=seed.target,
+        seeded_from=seed.source,
         price_usd=chosen.price_usd,
         estimated_transfer=estimate_of(record),
         decided_at=now,

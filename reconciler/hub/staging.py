@@ -4,7 +4,7 @@ Which tasks there are to be, and when what they bring is there, is for planning/
 an attempt is granted only after the records of all its tasks, as this ledger has them, say that they have succeeded.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,14 +24,15 @@ from reconciler.planning.evicting import to_evict, uses_of
 from reconciler.planning.lifecycle import Intent, admit, settle
 from reconciler.planning.mirroring import once_more
 from reconciler.planning.records import grant, replace_current, withdraw
-from reconciler.planning.returning import is_return, rests
+from reconciler.planning.returning import rests
+from reconciler.planning.seeding import not_to_wait_for
 from reconciler.planning.snapshot import RegionView, Snapshot
 from reconciler.planning.stage_names import key_of
 from reconciler.planning.stage_specs import wanted_task
 from reconciler.planning.staging import (
     Waiting,
+    has_served,
     intent_of,
-    is_done,
     readiness,
     spent_ahead,
     task_for,
@@ -59,9 +60,9 @@ def tasks_in(records: Mapping[JobKey, JobRecord]) -> dict[JobKey, JobRecord]:
 def staging_intents(
     records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region], now: datetime
 ) -> dict[JobKey, tuple[JobRecord, Intent]]:
-    """Every task that the ledger has, turned to what it is for now, and what is wanted of it. Left out are those of results that
-    are returned: there is one for each output that ever was, and nothing changes them any more."""
-    tasks = {key: task for key, task in tasks_in(records).items() if not (is_return(task) and is_done(task))}
+    """Every task that the ledger has, turned to what it is for now, and what is wanted of it. Left out are those
+    that nobody will want again (`has_served`): they only become more, and nothing changes them any more."""
+    tasks = {key: task for key, task in tasks_in(records).items() if not has_served(task)}
     if not tasks:
         return {}
     waiting: Mapping[str, Waiting] = waited_for(records)
@@ -99,15 +100,16 @@ def _step(done: int, total: int) -> int:
 
 
 def staged(
-    records: Mapping[JobKey, JobRecord], epochs: Mapping[str, int], policy: Policy, now: datetime
+    records: Mapping[JobKey, JobRecord], epochs: Mapping[str, int], away: Container[str], policy: Policy, now: datetime
 ) -> dict[JobKey, JobRecord]:
-    """The records that change: attempts whose data is there may run now, and those whose data will not come are let go."""
+    """The records that change: attempts whose data is there may run now, and those whose data will not come are let go. `away`:
+    the regions that are not heard of."""
     changed = {}
     for key, record in records.items():
         attempt = record.current
         if attempt is None or attempt.state is not State.STAGING:
             continue
-        found = readiness(attempt, records)
+        found = not_to_wait_for(attempt, records, away, now) or readiness(attempt, records)
         if isinstance(found, Reason):
             changed[key] = settle(withdraw(record, Outcome.DISRUPTED, found, now), policy, now)
         elif found == "ready":
@@ -128,17 +130,15 @@ class Brought:
         return tuple(sorted({key_of(task).job_id for task in self.tasks}))
 
 
-def brought(chosen: Candidate, view: RegionView, image: StageTask | None) -> Brought:
-    """What must be brought for a job that is placed in the region. `image`: the task of its image, where it waits for one."""
+def brought(chosen: Candidate, view: RegionView, more: Iterable[StageTask]) -> Brought:
+    """What must be brought for a job that is placed in the region. `more`: beside its datasets."""
     read, tasks = list(chosen.dataset_uris), []
     for index, source in enumerate(chosen.sources):
         task = task_for(source, view) if source is not None else None
         if task is not None:
             read[index] = task.target_uri
             tasks.append(task)
-    if image is not None:
-        tasks.append(image)
-    return Brought(tuple(read), tuple(tasks))
+    return Brought(tuple(read), (*tasks, *more))
 
 
 def begun(record: JobRecord, found: Brought, world: World, now: datetime) -> JobRecord:

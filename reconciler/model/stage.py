@@ -16,14 +16,17 @@ _DIGITS: Final = 12
 
 class StageTask(Model):
     """One copy of one version of a dataset, or one image in the mirror, in one region, for all jobs there that want it; or one of
-    the outputs that an attempt wrote."""
+    the outputs that an attempt wrote, or the checkpoint that one goes on from."""
 
-    kind: Literal["dataset", "image", "evict", "results"] = "dataset"
-    """Bring a dataset; have the region's mirror fetch an image; remove the dataset that was brought; return an output."""
+    kind: Literal["dataset", "image", "evict", "results", "checkpoint"] = "dataset"
+    """Bring a dataset; have the region's mirror fetch an image; remove the dataset that was brought; return an output; copy a
+    checkpoint to the attempt that goes on from it."""
     subject: str
-    """Of what it is a copy: `<dataset>@<version>`; an image by its digest, without its tag; `<attempt>@output-<number>`."""
+    """Of what it is a copy: `<dataset>@<version>`; an image by its digest, without its tag; `<attempt>@output-<number>`;
+    `<attempt>@checkpoint`, of the attempt that goes on."""
     region: Name
-    """Where it is brought, and where its worker runs."""
+    """Where it is brought, and where its worker runs. Of a checkpoint the region of the store that all attempts of a job write it
+    to, wherever they run."""
     source_region: Name | Literal[""] = ""
     """'' of an image: its registry is in no region, so the task holds nothing of any link."""
     source_uri: Uri | ImageUri
@@ -53,6 +56,8 @@ class StageTask(Model):
     @property
     def what(self) -> str:
         """What it brings, in words; of an image's digest the first digits."""
+        if self.kind == "checkpoint":
+            return f"the checkpoint that {self.subject.partition('@')[0]} goes on from"
         if self.kind != "image":
             return self.subject
         name, _, digest = self.subject.partition("@")

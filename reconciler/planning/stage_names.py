@@ -13,10 +13,10 @@ from reconciler.model.stage import Return, StageTask
 
 def key_of(task: StageTask) -> JobKey:
     """The task's identity: its subject and its region."""
-    return _key_for(task.region, task.subject, "results" if task.kind == "results" else "dataset")
+    return _key_for(task.region, task.subject, task.kind if task.kind in ("results", "checkpoint") else "dataset")
 
 
-def _key_for(region: str, subject: str, kind: Literal["dataset", "results"]) -> JobKey:
+def _key_for(region: str, subject: str, kind: Literal["dataset", "results", "checkpoint"]) -> JobKey:
     """The hash keeps apart what is cut off or cannot stand in a name; and an attempt from a dataset that is called like it."""
     name = subject.partition("@")[0].rpartition("/")[2]
     readable = re.sub(r"[^a-z0-9-]+", "-", name)[:40].rstrip("-")

@@ -26,6 +26,7 @@ def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, 
     """The task's job. `stores`: the regions' own; `priority`: of the most urgent job that waits for it."""
     source, target = stores.get(task.source_region), stores.get(task.region)
     command: tuple[str, ...]
+    at_source = "SOURCE_"
     if task.kind == "evict":
         source, command = None, ("reconciler", "stage", "evict", literal(task.target_uri))
         does = f"Removes {task.subject} from {task.region}."
@@ -34,6 +35,10 @@ def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, 
         image_ref, mirror = (uri.removeprefix(IMAGE_SCHEME) for uri in (task.source_uri, task.target_uri))
         command = ("reconciler", "stage", "image", literal(image_ref), "--mirror", literal(mirror))
         does = f"Has the mirror of {task.region} fetch {task.what}."
+    elif task.kind == "checkpoint":  # inside one store, so it has no pace
+        target, at_source = None, ""
+        command = ("reconciler", "stage", "checkpoint", literal(task.source_uri), literal(task.target_uri))
+        does = f"Copies {task.what}, in the store of {task.region}."
     else:
         command = ("reconciler", "stage", task.kind, literal(task.source_uri), literal(task.target_uri), *_PACED)
         does = f"Brings {task.subject} from {task.source_region} to {task.region}."
@@ -45,8 +50,8 @@ def spec_of(task: StageTask, stores: Mapping[str, StoreAddress], priority: int, 
         resources=Resources(cpu="1", memory="2Gi"),
         image=image,
         command=command,
-        env=_address("SOURCE_", source) | _address("TARGET_", target),
-        secrets=(*_secrets("SOURCE_", source), *_secrets("TARGET_", target)),
+        env=_address(at_source, source) | _address("TARGET_", target),
+        secrets=(*_secrets(at_source, source), *_secrets("TARGET_", target)),
         allowed_regions=(task.region,),
         priority=priority,
         retries=RETRIES,

@@ -23,7 +23,7 @@ from reconciler.planning.stage_names import return_key, staged_uri, unreturned
 from reconciler.planning.stage_specs import spec_of, wanted_of
 from reconciler.planning.ways import Source as Way
 
-_BRINGS = frozenset({"dataset", "image"})
+_BRINGS = frozenset({"dataset", "image", "checkpoint"})
 """Kinds of task that jobs wait for before they run."""
 _COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
 _TAKES_NO_WORKER = frozenset(code_of(why) for why in (Why.CORDONED, Why.DRAINING, Why.NAMESPACE_MISSING))
@@ -152,6 +152,12 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     asks_elsewhere = task.kind == "results" and task.source_region not in stores  # it may find nothing, and call that all
     spec = record.spec if asks_elsewhere else spec_of(task, stores, priority, record.spec.image)
     return Intent(wanted_of(spec.model_copy(update={"priority": priority, "rerun": record.rerun + again})))
+
+
+def has_served(record: JobRecord) -> bool:
+    """Whether nobody will ever want anything of a task again: what it was for is one attempt's."""
+    kind = record.stage.kind if record.stage is not None else None
+    return (kind == "results" and is_done(record)) or (kind == "checkpoint" and record.phase in FINISHED)
 
 
 def is_done(record: JobRecord) -> bool:

@@ -1,0 +1,94 @@
+"""From which attempt's checkpoint the next one goes on, and whether a task copies it before that one's GPUs are held. Pure.
+
+All attempts of a job write below one address (`checkpoint_path`), each into a folder of its own, so a job that goes on has its
+checkpoint copied inside one store. Its pod can do that by itself. Where the store is another region's, each request of the pod
+crosses the link, and so do all bytes, twice, if the store does not copy by itself: a worker in the store's region does it before.
+
+Invariant: no job depends on such a task. There is none where the store's region cannot take it now; one that has no worker after
+a while, or whose region falls silent, is waited for no longer; and no run waits again after it has waited in vain.
+"""
+
+from collections.abc import Container, Mapping
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from reconciler.model.attempt import Attempt, own_prefix
+from reconciler.model.names import STAGING_TEAM, JobKey, attempt_name
+from reconciler.model.reasons import Reason, Why, because, code_of
+from reconciler.model.record import JobRecord
+from reconciler.model.stage import StageTask
+from reconciler.planning.compliance import stores_of
+from reconciler.planning.filters import reachable
+from reconciler.planning.records import next_number
+from reconciler.planning.snapshot import Snapshot
+from reconciler.planning.staging import can_stage, is_done
+
+NO_WORKER: Final = timedelta(minutes=5)
+"""So long a task may wait for room before its job goes on without it."""
+
+
+class Seed(NamedTuple):
+    """URIs; None where the job keeps no checkpoints, or there is none to go on from."""
+
+    attempt: str
+    """The attempt that is to come."""
+    source: str | None
+    target: str | None
+
+
+def seed_of(record: JobRecord) -> Seed:
+    """What a job's next attempt goes on from, and where it writes; of a proposal as it was noted."""
+    current = record.current
+    if current is not None:
+        return Seed(current.name, current.seeded_from, current.checkpoint)
+    name = attempt_name(record.job_id, record.run_hash, next_number(record))
+    base = record.spec.checkpoint_path
+    if base is None:
+        return Seed(name, None, None)
+    # An attempt that never started wrote nothing; one that did had the checkpoint before it copied to its own prefix.
+    earlier = next((old for old in reversed(record.this_run) if old.started_at is not None and old.checkpoint is not None), None)
+    return Seed(name, earlier.checkpoint if earlier is not None else None, own_prefix(base, name))
+
+
+def checkpoint_task(record: JobRecord, region: str, snapshot: Snapshot) -> StageTask | None:
+    """The task that a job waits for if it is placed in the region now; None where its own pod copies what it goes on from."""
+    seed = seed_of(record)
+    if seed.source is None or seed.target is None or _waited_in_vain(record):
+        return None
+    homes = stores_of(snapshot.regions).of(seed.target)
+    if len(homes) != 1 or region in homes or stores_of(snapshot.regions).of(seed.source) != homes:
+        return None
+    home = snapshot.regions[homes[0]]
+    if not can_stage(home) or reachable(home, snapshot.policy.thresholds.report_fresh_seconds) is not None:
+        return None
+    return StageTask(
+        kind="checkpoint",
+        subject=f"{seed.attempt}@checkpoint",
+        region=homes[0],
+        source_region=homes[0],
+        source_uri=seed.source,
+        target_uri=seed.target,
+    )
+
+
+def not_to_wait_for(attempt: Attempt, tasks: Mapping[JobKey, JobRecord], silent: Container[str], now: datetime) -> Reason | None:
+    """Why an attempt should wait for its checkpoint's task no longer; None where it may. `silent`: regions nobody hears of."""
+    for name in attempt.stages:
+        record = tasks.get(JobKey(STAGING_TEAM, name))
+        task = record.stage if record is not None else None
+        if record is None or task is None or task.kind != "checkpoint" or is_done(record):
+            continue
+        if task.region in silent:
+            words = f"{task.region} is not heard of"
+        elif record.current is None and now >= record.submitted_at + NO_WORKER:
+            words = record.why.text if record.why is not None else f"{task.region} has no room for its worker"
+        else:
+            continue
+        return because(Why.STAGING_FAILED, what=task.what, region=attempt.region, message=words)
+    return None
+
+
+def _waited_in_vain(record: JobRecord) -> bool:
+    """Whether an attempt of the run was let go for what did not come."""
+    code = code_of(Why.STAGING_FAILED)
+    return any(one.reason is not None and one.reason.code == code for one in record.this_run)
