@@ -11,13 +11,16 @@ from dataclasses import replace
 from datetime import datetime
 
 from reconciler.hub.decide import Memory, decide
+from reconciler.hub.staging import stores_of
 from reconciler.hub.world import Outcome, Unrendered, World
 from reconciler.model.attempt import Attempt
 from reconciler.model.fleet import Dataset, volume_path
 from reconciler.model.job import JobSpec
 from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord
-from reconciler.model.region import Region
+from reconciler.model.region import Region, StoreAddress
+from reconciler.planning.compliance import stores_at
+from reconciler.planning.seeding import home_of
 from reconciler.planning.stage_names import written_uris
 from reconciler.rendering.manifest import render_checked
 from reconciler.rendering.rendering import Rendering, Unrenderable
@@ -31,10 +34,12 @@ class Drafts:
         self._made: dict[tuple[JobKey, str], tuple[JobRecord, Region, bytes | str]] = {}
         self._refused: dict[tuple[JobKey, str], tuple[JobSpec, Region, str]] = {}
         self._datasets: Mapping[str, Dataset] = {}
+        self._stores: Mapping[str, StoreAddress] = {}
 
-    def begin(self, datasets: Mapping[str, Dataset]) -> None:
+    def begin(self, datasets: Mapping[str, Dataset], regions: Mapping[str, Region]) -> None:
         """A new cycle: forget the manifests of the one before, and refusals where datasets were declared anew."""
         self._made.clear()
+        self._stores = stores_of(regions)
         if datasets != self._datasets:
             self._refused.clear()
             self._datasets = datasets
@@ -45,7 +50,7 @@ class Drafts:
         known = self._made.get(key)
         if known is not None and known[0].spec is record.spec and known[1] is region:
             return known[2]
-        made = _rendered(rendering_of(record, attempt, region, self._stage_image))
+        made = self._render(record, attempt, region)
         self._made[key] = record, region, made
         return made
 
@@ -79,15 +84,18 @@ class Drafts:
     ) -> Iterator[tuple[tuple[JobKey, str], tuple[JobSpec, Region, str]]]:
         for name, region in regions.items():
             there = attempt if name == attempt.region else _in_another(attempt, name)
-            made = _rendered(rendering_of(record, there, region, self._stage_image))
+            made = self._render(record, there, region)
             if isinstance(made, str):
                 yield (record.key, name), (record.spec, region, made)
+
+    def _render(self, record: JobRecord, attempt: Attempt, region: Region) -> bytes | str:
+        return _rendered(rendering_of(record, attempt, region, self._stage_image, self._stores))
 
 
 def decide_with(drafts: Drafts, world: World, now: datetime, memory: Memory) -> Outcome:
     """The decisions whose manifests can be made. Ends, as each round but the last finds another region that refuses a job."""
     regions = world.sources.fleet.regions
-    drafts.begin(world.sources.fleet.datasets)
+    drafts.begin(world.sources.fleet.datasets, regions)
     while True:
         refusals = drafts.refusals(regions)
         outcome = decide(world if refusals == world.unrendered else replace(world, unrendered=refusals), now, memory)
@@ -110,9 +118,12 @@ def _rendered(rendering: Rendering) -> bytes | str:
         return f"a bug in the reconciler, please report it: {error!r}"
 
 
-def rendering_of(record: JobRecord, attempt: Attempt, region: Region, stage_image: str) -> Rendering:
-    """What the renderer needs of an attempt."""
+def rendering_of(
+    record: JobRecord, attempt: Attempt, region: Region, stage_image: str, stores: Mapping[str, StoreAddress]
+) -> Rendering:
+    """What the renderer needs of an attempt. `stores`: the regions' own."""
     uris = attempt.dataset_uris
+    home = home_of(attempt.seeded_from, stores_at(stores)) if attempt.seeded_from is not None else None
     return Rendering(
         team=record.team,
         spec=record.spec,
@@ -123,6 +134,7 @@ def rendering_of(record: JobRecord, attempt: Attempt, region: Region, stage_imag
         gpu_products=attempt.gpu_products,
         checkpoint=attempt.checkpoint,
         seeded_from=attempt.seeded_from,
+        checkpoint_store=stores[home] if home is not None else None,
         stage_image=stage_image,
         image=attempt.image,
         written_uris=written_uris(attempt),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from reconciler.model.reasons import Why, because
+from reconciler.model.region import StoreAddress
 from reconciler.planning.filters import Refusal
 from reconciler.planning.kept import Addresses, as_kept, find_dataset
 from reconciler.planning.snapshot import JobView, RegionView, Snapshot
@@ -49,12 +50,14 @@ class Stores:
 
 def stores_of(regions: Mapping[str, RegionView]) -> Stores:
     """Where each region's own store is."""
+    return stores_at({name: store for name, view in regions.items() if (store := view.region.object_store) is not None})
+
+
+def stores_at(addresses: Mapping[str, StoreAddress]) -> Stores:
+    """The same. `addresses`: region → its own store."""
     buckets: dict[str, tuple[str, ...]] = {}
     folders: list[tuple[str, str]] = []
-    for name, view in sorted(regions.items()):
-        store = view.region.object_store
-        if store is None:
-            continue
+    for name, store in sorted(addresses.items()):
         bucket = _bucket(store.url)
         if bucket is None:
             folders.append((store.url.rstrip("/") + "/", name))

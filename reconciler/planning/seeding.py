@@ -17,7 +17,7 @@ from reconciler.model.names import STAGING_TEAM, JobKey, attempt_name
 from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import JobRecord
 from reconciler.model.stage import StageTask
-from reconciler.planning.compliance import stores_of
+from reconciler.planning.compliance import Stores, stores_of
 from reconciler.planning.filters import reachable
 from reconciler.planning.records import next_number
 from reconciler.planning.snapshot import Snapshot
@@ -50,22 +50,28 @@ def seed_of(record: JobRecord) -> Seed:
     return Seed(name, earlier.checkpoint if earlier is not None else None, own_prefix(base, name))
 
 
+def home_of(uri: str, stores: Stores) -> str | None:
+    """The region in whose store a checkpoint lies; None where it is nobody's, or several have a bucket of that name."""
+    homes = stores.of(uri)
+    return homes[0] if len(homes) == 1 else None
+
+
 def checkpoint_task(record: JobRecord, region: str, snapshot: Snapshot) -> StageTask | None:
     """The task that a job waits for if it is placed in the region now; None where its own pod copies what it goes on from."""
     seed = seed_of(record)
     if seed.source is None or seed.target is None or _waited_in_vain(record):
         return None
-    homes = stores_of(snapshot.regions).of(seed.target)
-    if len(homes) != 1 or region in homes or stores_of(snapshot.regions).of(seed.source) != homes:
+    name = home_of(seed.target, stores_of(snapshot.regions))
+    if name is None or name == region:
         return None
-    home = snapshot.regions[homes[0]]
+    home = snapshot.regions[name]
     if not can_stage(home) or reachable(home, snapshot.policy.thresholds.report_fresh_seconds) is not None:
         return None
     return StageTask(
         kind="checkpoint",
         subject=f"{seed.attempt}@checkpoint",
-        region=homes[0],
-        source_region=homes[0],
+        region=name,
+        source_region=name,
         source_uri=seed.source,
         target_uri=seed.target,
     )

@@ -10,7 +10,7 @@ from reconciler.model.image_ref import parse_image, through_mirror
 from reconciler.model.job import JobSpec
 from reconciler.model.job_parts import JsonObject
 from reconciler.model.pods import wants_rdma
-from reconciler.model.region import Profile, Region, Spelling
+from reconciler.model.region import Profile, Region, Spelling, StoreAddress
 
 SET_JOB = "w"
 """What a JobSet's one Job is called in it; short, for it stands in the names of its pods, and none that YAML reads as a flag."""
@@ -47,6 +47,8 @@ class Rendering:
     """Where each dataset of the spec is read from, in the spec's order."""
     image: str | None = None
     """The program's image with its digest; None: as the spec names it."""
+    checkpoint_store: StoreAddress | None = None
+    """The region's store, whichever region's it is, in which `seeded_from` lies; None: that of no region that anybody knows."""
     written_uris: tuple[str, ...] = ()
     """Where it writes each of the job's outputs, in the spec's order; empty: to a folder of its own below what the spec says."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from reconciler.model.image_ref import through_mirror
 from reconciler.model.pods import MAIN, literal
-from reconciler.model.region import Region
+from reconciler.model.region import Region, StoreAddress
 from reconciler.rendering.environment import secret_variables
 from reconciler.rendering.rendering import Rendering, canonical
 from reconciler.rendering.volumes import brought_datasets, dataset_volume, is_of_the_program
@@ -37,7 +37,10 @@ def steps(rendering: Rendering, main: Container) -> list[Container]:
     return [*_fetching(rendering, main), *_seeding(rendering, main), *_preparing(rendering, main)]
 
 
-def _staging(rendering: Rendering, main: Container, name: str, arguments: tuple[str, ...]) -> Container:
+def _staging(
+    rendering: Rendering, main: Container, name: str, arguments: tuple[str, ...], store: StoreAddress | None
+) -> Container:
+    """`store`: whose address it needs; it is asked by what the job's secrets and the region's profile give it."""
     asked = main["resources"]
     image = rendering.region.profile.stage_image or rendering.stage_image
     elsewhere = [mount for mount in main.get("volumeMounts", ()) if not is_of_the_program(mount["name"])]
@@ -45,7 +48,7 @@ def _staging(rendering: Rendering, main: Container, name: str, arguments: tuple[
         "name": name,
         "image": through_mirror(image, rendering.region.registry_mirror),
         "command": ["reconciler", "stage", *map(literal, arguments)],
-        "env": _opening(rendering, arguments[1:]),
+        "env": _opening(rendering, store),
         "resources": {kind: _without_devices(amounts) for kind, amounts in asked.items() if kind in {"requests", "limits"}},
         "volumeMounts": elsewhere,
     }
@@ -55,23 +58,33 @@ def _without_devices(amounts: dict[str, Any]) -> dict[str, Any]:
     return {name: amount for name, amount in amounts.items() if name in {"cpu", "memory", "ephemeral-storage"}}
 
 
-def _opening(rendering: Rendering, uris: tuple[str, ...]) -> list[dict[str, Any]]:
-    """What opens the stores: the region's address, what it gives to every program, the job's secrets; no more of the job's."""
-    found = {name: {"name": name, "value": literal(value)} for name, value in _address(rendering.region, uris).items()}
+def _opening(rendering: Rendering, store: StoreAddress | None) -> list[dict[str, Any]]:
+    """What opens the store: its address, what the region gives to every program, the job's secrets; no more of the job's.
+
+    What the region gives is meant for its own store, or for all: the address of another region's store goes before it.
+    """
+    address = {name: {"name": name, "value": literal(value)} for name, value in _address(store).items()}
+    given: dict[str, dict[str, Any]] = {}
     for partial in rendering.regional_pods:
         for container in partial.get("containers", ()):
             if container.get("name", MAIN) == MAIN:
-                found |= {variable["name"]: canonical(variable) for variable in container.get("env", ())}
+                given |= {variable["name"]: canonical(variable) for variable in container.get("env", ())}
+    found = address | given if store == rendering.region.object_store else given | address
     return list((found | {variable["name"]: variable for variable in secret_variables(rendering)}).values())
 
 
-def _address(region: Region, uris: tuple[str, ...]) -> dict[str, str]:
-    """Where the region's own store answers, if one of the URIs is in its bucket; SDKs of S3 read these variables."""
-    store = region.object_store
-    if store is None or not store.url.startswith("s3://") or all(_bucket(uri) != _bucket(store.url) for uri in uris):
+def _address(store: StoreAddress | None) -> dict[str, str]:
+    """Where a store answers; SDKs of S3 read these variables."""
+    if store is None or not store.url.startswith("s3://"):
         return {}
     said = {"AWS_ENDPOINT_URL_S3": store.endpoint, "AWS_REGION": store.location}
     return {name: value for name, value in said.items() if value is not None}
+
+
+def _own(region: Region, uri: str) -> StoreAddress | None:
+    """The region's own store, if the URI is in its bucket."""
+    store = region.object_store
+    return store if store is not None and _bucket(uri) == _bucket(store.url) else None
 
 
 def _bucket(uri: str) -> list[str]:
@@ -82,7 +95,7 @@ def _fetching(rendering: Rendering, main: Container) -> list[Container]:
     found = []
     for index, path in brought_datasets(rendering):
         arguments = ("dataset", rendering.dataset_uris[index], f"file://{path}")
-        step = _staging(rendering, main, f"{FETCH}-{index}", arguments)
+        step = _staging(rendering, main, f"{FETCH}-{index}", arguments, _own(rendering.region, arguments[1]))
         step["volumeMounts"].append({"name": dataset_volume(index), "mountPath": path})
         found.append(step)
     return found
@@ -91,7 +104,10 @@ def _fetching(rendering: Rendering, main: Container) -> list[Container]:
 def _seeding(rendering: Rendering, main: Container) -> list[Container]:
     if rendering.seeded_from is None or rendering.checkpoint is None:
         return []
-    return [_staging(rendering, main, SEED, ("checkpoint", rendering.seeded_from, rendering.checkpoint))]
+    arguments = ("checkpoint", rendering.seeded_from, rendering.checkpoint)
+    # A bucket of that name may be several regions': then the region's own is meant, as everywhere.
+    store = _own(rendering.region, rendering.seeded_from) or _own(rendering.region, rendering.checkpoint)
+    return [_staging(rendering, main, SEED, arguments, store or rendering.checkpoint_store)]
 
 
 def _preparing(rendering: Rendering, main: Container) -> list[Container]:

@@ -56,7 +56,7 @@ def _to_manifest(jobs: int, regions: int, nodes: int) -> str:
                 decision.key, Wanted(specs[decision.key], Source(path="", blob=""), run_hash("team-0", specs[decision.key])), NOW
             )
             attempt = new_attempt(record, decision.chosen, NOW, proposed=False)
-            render_checked(rendering_of(record, attempt, world.regions[attempt.region].region, "reg.example.com/stage:1"))
+            render_checked(rendering_of(record, attempt, world.regions[attempt.region].region, "reg.example.com/stage:1", {}))
     each = (time.process_time() - start) / jobs * 1000
     return f"spec to rendered manifest   {each:8.2f} CPU-ms a job (goal 1), {jobs} jobs, {regions} regions"
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from reconciler.hub.result_pointer import read_result
 from reconciler.model.attempt import State
@@ -20,6 +21,7 @@ from tests.hub.words import FILES, failed, region_file, running, stopped, succee
 
 SPACES = [*TEAMS, STAGING_TEAM]
 STORE = "object_store: {url: 's3://bucket-%s', endpoint: 'https://s3.%s.example.com', secret: store-%s}\n"
+US = "https://s3.us.example.com"
 ELSEWHERE = "s3://bucket-us/checkpoints/llm/"
 
 
@@ -72,11 +74,14 @@ class Stores(Rig):
             self.tell_again(region)
         self.settle()
 
-    def runs_without(self) -> None:
-        """The job has the right to run, and its pod copies what it goes on from."""
+    def runs_without(self, *, knows_where: bool = True) -> None:
+        """The job has the right to run, and its pod copies what it goes on from, which lies in the store of us."""
         assert self.granted("eu") == [self.attempt().name]
         assert self.attempt().seeded_from is not None
-        assert "seed-checkpoint" in (self.text("region/eu", f"manifests/{TEAM}/{self.attempt().name}.yaml") or "")
+        (job,) = yaml.safe_load_all(self.text("region/eu", f"manifests/{TEAM}/{self.attempt().name}.yaml") or "")
+        (step,) = job["spec"]["template"]["spec"]["initContainers"]
+        said = {one["name"]: one["value"] for one in step["env"]}
+        assert (step["name"], said) == ("seed-checkpoint", {"AWS_ENDPOINT_URL_S3": US} if knows_where else {})
 
 
 @pytest.fixture
@@ -112,7 +117,7 @@ def test_the_worker_opens_the_store_of_its_own_region_and_holds_no_link(rig: Sto
         *("reconciler", "stage", "checkpoint"),
         *(f"{ELSEWHERE}{first}/", f"{ELSEWHERE}{rig.attempt().name}/"),
     )
-    assert task.spec.env == {"AWS_ENDPOINT_URL_S3": "https://s3.us.example.com"}
+    assert task.spec.env == {"AWS_ENDPOINT_URL_S3": US}
     assert [(one.name, one.env) for one in task.spec.secrets] == [
         ("store-us", "AWS_ACCESS_KEY_ID"),
         ("store-us", "AWS_SECRET_ACCESS_KEY"),
@@ -157,7 +162,7 @@ def test_a_region_is_not_waited_for_that(rig: Stores, file: tuple[str, str]) -> 
     rig.settle()
     rig.want()
     assert rig.tasks() == []
-    rig.runs_without()
+    rig.runs_without(knows_where=file[0] == "us")
 
 
 def test_nor_one_without_a_place_for_workers(rig: Stores) -> None:

@@ -108,6 +108,6 @@ def test_a_real_kind_of_job_is_read_placed_and_rendered(path: Path, only: str | 
         return
     assert isinstance(decision, Place), decision
     attempt = new_attempt(record, decision.chosen, NOW, proposed=False)
-    manifest = render_checked(rendering_of(record, attempt, VIEWS[decision.chosen.region].region, STAGE_IMAGE))
+    manifest = render_checked(rendering_of(record, attempt, VIEWS[decision.chosen.region].region, STAGE_IMAGE, {}))
     for one in yaml.safe_load_all(manifest):
         kubernetes_validate.validate(one, "1.36", strict=True)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.model.names import GATE
+from reconciler.model.region import StoreAddress
 from reconciler.rendering.manifest import Rendering, Unrenderable, problems, render_job
 from reconciler.rendering.steps import ONLY_FIRST_NODE
 from tests.rendering.builders import EFA, PLAIN, STAGE_IMAGE, env_of, job, main_of, objects, pod_of, region, rendering
@@ -222,6 +223,19 @@ def test_the_regions_store_is_opened_at_its_address() -> None:
         "seed-checkpoint"
     ]
     assert env_of(seed) == {}
+
+
+def test_a_checkpoint_in_another_regions_store_is_opened_at_that_ones_address() -> None:
+    own = {"url": "s3://store/pre", "endpoint": "http://store.example.com:9000", "location": "lab"}
+    there = StoreAddress(url="s3://far/pre", endpoint="http://far.example.com:9000", location="attic")
+    gives = {"containers": [{"name": "main", "env": [{"name": "AWS_ENDPOINT_URL_S3", "value": own["endpoint"]}]}]}
+    where = region(PLAIN, object_store=own, profile={"pod": gives})
+    spec = job(checkpoint_path="s3://far/ckpt/")
+    made = rendering(spec, where, number=2, seeded_from="s3://far/ckpt/a1/", checkpoint_store=there)
+    assert env_of(steps_of(made)["seed-checkpoint"]) == {
+        "AWS_ENDPOINT_URL_S3": "http://far.example.com:9000",
+        "AWS_REGION": "attic",
+    }
 
 
 def test_steps_come_before_the_regions_sidecars_and_cost_nothing_beside_them() -> None:
