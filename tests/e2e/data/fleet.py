@@ -85,8 +85,10 @@ class Ran:
 class Fleet:
     """Programs, and the repository by which they are told what to do."""
 
-    def __init__(self, folder: Path, files: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, files: Mapping[str, Any], link: str) -> None:
         self.folder = folder
+        self.link = link
+        """Where near's store answers to whoever comes over the link."""
         self._nodes = Path(tempfile.mkdtemp(prefix="gpu-clock-", dir=IN_MEMORY))
         self._git = folder / "jobs.git"
         self._files = {path: json.dumps(content).encode() for path, content in files.items()}
@@ -188,7 +190,12 @@ def _files(folder: Path, link: str, own: str, bytes_per_second: int, size: int) 
             "store": {"url": f"file://{folder}/hub"},
             "intervals": {"poll_seconds": 0.5, "push_seconds": 0.5},
         },
-        "regions/near.yaml": {"name": NEAR, "sync_engine": "local", "object_store": store(NEAR, link)},
+        "regions/near.yaml": {
+            "name": NEAR,
+            "sync_engine": "local",
+            "node_pools": [{"name": "a", "nodes": 1, "cpu": "8", "memory": "64Gi"}],
+            "object_store": store(NEAR, link),
+        },
         "regions/far.yaml": _gpu_region(FAR, own, object_store=store(FAR, own)),
         "regions/bare.yaml": _gpu_region(BARE, link),
         "links.yaml": {
@@ -214,7 +221,7 @@ def fleet(folder: Path, sizes: Sequence[int], bytes_per_second: int) -> Iterator
         near, far = (up.enter_context(s3_server(folder / name)) for name in (NEAR, FAR))
         link = up.enter_context(throttled(near.endpoint))
         link.bytes_per_second = bytes_per_second
-        made = Fleet(folder, _files(folder, link.url, far.endpoint, bytes_per_second, sum(sizes)))
+        made = Fleet(folder, _files(folder, link.url, far.endpoint, bytes_per_second, sum(sizes)), link.url)
         up.callback(made.stop)
         made.start()
         yield made
