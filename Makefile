@@ -23,7 +23,7 @@ demo: $(READY) ## three regions on this machine, jobs pushed to a Git repository
 	@$(BIN)/reconciler demo $(if $(CUT),--cut $(CUT)) $(if $(KEEP),--keep)
 
 test: check ## everything: checks, and all tests
-	TESTS=thorough $(PYTEST) -n 2 --dist=worksteal -m "slow or hypothesis"
+	TESTS=thorough tests/in_memory.sh $(PYTEST) -n 2 --dist=worksteal -m "slow or hypothesis"
 
 e2e: $(READY) ## on real control planes, Flux, Argo CD, Gitea, S3: built from their sources the first time; SUITE=fleet|faults|data|parts for one
 	@tests/e2e/packages.sh
@@ -48,7 +48,7 @@ check: $(READY) ## format, lint, layers, types, fast tests: before every commit
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports
 	$(BIN)/deptry reconciler 2>/dev/null || $(BIN)/deptry reconciler
 	$(BIN)/mypy
-	$(PYTEST) -n 2 --dist=worksteal -m "not slow" -q
+	tests/in_memory.sh $(PYTEST) -n 2 --dist=worksteal -m "not slow" -q
 
 format: $(READY) ## put the code into its one form
 	$(BIN)/ruff check --quiet --fix .

@@ -12,6 +12,7 @@ from reconciler.adapters.file_store import FileStore
 from reconciler.adapters.s3_store import S3Store
 from reconciler.agent.stage.transfer.evict import evict
 from reconciler.agent.stage.transfer.presence import complete
+from reconciler.bulk_port import Found, Part, UploadLost
 from reconciler.model.staged import read_marker
 from reconciler.ports import Refused, Transient
 from tests.adapters.s3_server import Requests, client_factory, make_bucket, moto_app, serving
@@ -146,6 +147,18 @@ def test_a_program_may_have_written_nothing(source: Ends, target: Ends) -> None:
         assert marker.objects == 0
         with pytest.raises(Refused, match="nothing below"):
             staged(one, other)
+
+
+def test_an_upload_that_somebody_else_has_ended_is_lost(target: Ends) -> None:
+    origin, body = Found("big", 12, "etag"), b"x" * 12
+    with closing(target.end("ds")) as end:
+        upload = end.begin(origin, {})
+        part = end.put_part(upload, Part(1, 0, 12), body, lambda _: None)
+        end.abort(upload)
+        with pytest.raises(UploadLost):
+            end.put_part(upload, Part(1, 0, 12), body, lambda _: None)
+        with pytest.raises(UploadLost):
+            end.finish(upload, origin, [part])
 
 
 def test_two_workers_at_once_end_in_one_copy(source: Ends, target: Ends) -> None:
