@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.commands import stage
+from reconciler.model.progress import last_progress
 from reconciler.ports import Refused, Transient
 from tests.agent.stage import layouts
 from tests.cli.world import Command
@@ -25,7 +26,11 @@ def test_the_newest_complete_checkpoint_comes(command: Command, folder: Path) ->
     step(old, 10)
     step(old, 11, complete=False)
     said = command.done("stage", "checkpoint", f"file://{folder}/with%20space/a1/", f"file://{folder}/with%20space/a2/")
-    assert said == f"step-10 is at file://{folder}/with%20space/a2/ (2 objects, 11 B copied)\n"
+    assert said.splitlines()[-1] == f"step-10 is at file://{folder}/with%20space/a2/ (2 objects, 11 B copied)"
+    progress = last_progress(said)
+    assert progress is not None
+    assert (progress.objects_done, progress.objects_total, progress.bytes_done, progress.bytes_total) == (2, 2, 11, 11)
+    assert sorted(path.name for path in (folder / "with space").iterdir() if path.name != ".partial") == ["a1", "a2"]
     assert sorted(path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()) == [
         "step-10/_COMPLETE",
         "step-10/state.json",
@@ -47,6 +52,7 @@ def test_one_that_is_cut_short_is_passed_over_and_told(command: Command, folder:
     for name, body in [*layouts.lightning("epoch=1-step=10.ckpt"), ("epoch=2-step=20.ckpt", layouts.archive()[:-30])]:
         (folder / "ckpt/a1" / name).write_bytes(body)
     said = command.done("stage", "checkpoint", f"file://{folder}/ckpt/a1/", f"file://{folder}/ckpt/a2/").splitlines()
+    said = [line for line in said if not line.startswith("progress ")]
     assert said[0].startswith("epoch=2-step=20.ckpt is not whole and was passed over: epoch=2-step=20.ckpt: the directory")
     assert said[1].startswith("epoch=1-step=10.ckpt is at ")
     assert [path.name for path in (folder / "ckpt/a2").iterdir()] == ["epoch=1-step=10.ckpt"]

@@ -1,4 +1,7 @@
-"""Ends of a copy in memory, for what is tried very often; like `transfer.ends.Ends`. Its ETags are numbers, no checksums."""
+"""Ends of a copy in memory, for what is tried very often; like `transfer.ends.Ends`.
+
+Its ETags are numbers, no checksums; `md5`: what it nevertheless gives as every object's checksum.
+"""
 
 import itertools
 import threading
@@ -34,9 +37,10 @@ class MemoryEnds:
         self.begun: dict[str, Begun] = {}
         self.beside: dict[str, bytes] = {}
         self.copies = copies
-        self.before: Callable[[str, str], None] = lambda call, key: None
-        self.after: Callable[[str, str], None] = lambda call, key: None
+        self.before: Callable[[str, str], None] = lambda _call, _key: None
+        self.after: Callable[[str, str], None] = lambda _call, _key: None
         self.read_bytes = 0
+        self.md5 = ""
         self.lock = threading.RLock()
         self._numbers = itertools.count(1)
 
@@ -97,7 +101,7 @@ class MemoryBulk:
                 self.store.read_bytes += len(block)
             return block
 
-        yield Stream(read)
+        yield Stream(read, {}, self.store.md5)
 
     def _same(self, found: Found, key: str) -> Held:
         held = self.store.objects.get(key)
@@ -105,10 +109,10 @@ class MemoryBulk:
             raise changed(self.uri, found.key)
         return held
 
-    def traits(self, found: Found) -> Mapping[str, str]:
+    def traits(self, found: Found) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
         return {}
 
-    def round_trip_seconds(self, monotonic: Callable[[], float]) -> float:
+    def round_trip_seconds(self, monotonic: Callable[[], float]) -> float:  # noqa: ARG002 - the protocol's
         return 0.0
 
     def hold_back(self, receive_bytes: int | None) -> None:
@@ -119,7 +123,7 @@ class MemoryBulk:
             held = self.store.objects.get(whole)
             return held is not None and (held.mark, len(held.body)) == (mark_of(origin), origin.size)
 
-    def put(self, origin: Found, body: bytes, traits: Mapping[str, str], pace: Pace) -> str:
+    def put(self, origin: Found, body: bytes, traits: Mapping[str, str], pace: Pace) -> str:  # noqa: ARG002 - the protocol's
         with self._call("put", origin.key) as key:
             return self.store.hold(key, body, mark_of(origin))
 
@@ -139,7 +143,7 @@ class MemoryBulk:
             there = [(name, one.key) for name, one in self.store.begun.items() if one.key.startswith(self._below)]
         yield from (Upload(key.removeprefix(self._below), name) for name, key in there)
 
-    def begin(self, origin: Found, traits: Mapping[str, str]) -> Upload:
+    def begin(self, origin: Found, traits: Mapping[str, str]) -> Upload:  # noqa: ARG002 - the protocol's
         with self._call("begin", origin.key) as key:
             name = f"u{len(self.store.begun)}-{self.store.hold('', b'')}"
             del self.store.objects[""]
@@ -155,12 +159,12 @@ class MemoryBulk:
         with self._call("parts", upload.key):
             return [Part(number, 0, len(body), f"p{number}") for number, body in self._begun(upload).parts.items()]
 
-    def put_part(self, upload: Upload, part: Part, body: bytes, pace: Pace) -> Part:
+    def put_part(self, upload: Upload, part: Part, body: bytes, pace: Pace) -> Part:  # noqa: ARG002 - the protocol's
         with self._call("put_part", upload.key):
             self._begun(upload).parts[part.number] = body
         return Part(part.number, part.offset, part.size, f"p{part.number}")
 
-    def finish(self, upload: Upload, origin: Found, parts: Sequence[Part]) -> str:
+    def finish(self, upload: Upload, origin: Found, parts: Sequence[Part]) -> str:  # noqa: ARG002 - the protocol's
         with self._call("finish", upload.key) as key:
             begun = self._begun(upload)
             body = b"".join(begun.parts[part.number] for part in sorted(parts, key=lambda one: one.number))
