@@ -176,7 +176,8 @@ def test_no_marker_is_written_when_a_part_is_lost_just_before_it() -> None:
     assert seen == [
         [],
         ["step-20/a"],
-        ["step-20/.metadata"],
+        [],  # the marker that had been written without it was taken back
+        ["step-20/a"],
         ["step-20/.metadata", "step-20/a"],
     ]
     assert names(target, NEW) == names(source, OLD)

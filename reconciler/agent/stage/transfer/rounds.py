@@ -168,11 +168,19 @@ def _ask_about(work: Work, origin: Found, etag: str, copies: list[Found]) -> Non
 def _send(work: Work, turn: _Turn, comparison: Comparison) -> None:
     for one in comparison.missing:
         if turn.only not in {None, one.key}:
+            _take_last_back(work)
             raise Changed(f"{work.target.uri}: {one.key!r} was there and is not any more; see what else writes there")
     if work.options.marker:
         work.ask(work.target.marker.delete)
     launch_all(work, comparison.missing, leftovers.begun(work, turn.pinned))
     work.flight.land()
+
+
+def _take_last_back(work: Work) -> None:
+    """What comes last must not stand where something that comes before it does not."""
+    for key in reversed(work.options.last):
+        if key in work.written:
+            work.ask(partial(work.target.delete, key))
 
 
 def _send_folders(work: Work, pinned: Listing) -> None:
