@@ -14,13 +14,13 @@ from reconciler.ports import Transient
 
 def newest_complete(store: BulkSource, passed_over: Collection[str] = ()) -> Checkpoint | None:
     """The newest complete checkpoint in a folder, but for those named. Raises Transient, Refused and Changed."""
-    return next((one for one in complete_ones(store) if one.name not in passed_over), None)
+    return next(complete_ones(store, passed_over), None)
 
 
-def complete_ones(store: BulkSource) -> Iterator[Checkpoint]:
-    """The complete checkpoints in a folder, the newest first. Raises Transient, Refused and Changed."""
+def complete_ones(store: BulkSource, passed_over: Collection[str] = ()) -> Iterator[Checkpoint]:
+    """The complete checkpoints in a folder but for those named, the newest first. Raises Transient, Refused and Changed."""
     for one in sorted(candidates(store.list()), key=lambda one: one.age, reverse=True):
-        if lacks(one, partial(_read, store, one)) is None:
+        if one.name not in passed_over and lacks(one, partial(_read, store, one)) is None:
             yield one
 
 
