@@ -8,6 +8,7 @@ import pytest
 from reconciler.commands import stage
 from reconciler.model.progress import last_progress
 from reconciler.ports import Refused, Transient
+from tests.adapters.s3_server import make_bucket, moto_app, s3_store, serving
 from tests.agent.stage import layouts
 from tests.cli.world import Command
 
@@ -127,6 +128,34 @@ def test_the_first_node_of_several_says_that_it_is_done(folder: Path, monkeypatc
     stage.checkpoint(source, target, wait_seconds=1)
     with pytest.raises(Transient, match="has not brought"):
         stage.checkpoint(f"file://{folder}/ckpt/a0/", target, wait_seconds=1)
+
+
+def test_in_a_bucket_the_plain_variables_open_both_ends_and_the_store_copies(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(moto_app()) as url:
+        make_bucket(url, "checkpoints")
+        with s3_store(url, "checkpoints", "llm") as store:
+            store.put("a1/step-3/w.bin", b"weights", expect=None)
+            store.put("a1/step-3/_COMPLETE", b"", expect=None)
+            keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+            for name, value in {**keys, "AWS_ENDPOINT_URL_S3": url, "AWS_DEFAULT_REGION": "us-east-1"}.items():
+                monkeypatch.setenv(name, value)
+            source, target = "s3://checkpoints/llm/a1/", "s3://checkpoints/llm/a2/"
+            monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
+            stage.checkpoint(source, target)
+            said = capsys.readouterr().out
+            monkeypatch.setenv("JOB_COMPLETION_INDEX", "3")
+            stage.checkpoint(source, target, wait_seconds=1)
+            keys_there = [item.key for item in store.list("a2")]
+            copied = store.get("a2/step-3/w.bin")
+        assert keys_there == ["a2/.seeded.json", "a2/step-3/_COMPLETE", "a2/step-3/w.bin"]
+        assert copied is not None
+        assert copied.body == b"weights"
+        progress = last_progress(said)
+        assert progress is not None
+        assert (progress.bytes_done, progress.bytes_sent) == (7, 0)
+        assert said.splitlines()[-1] == f"step-3 is at {target} (2 objects, 7 B copied)"
 
 
 def test_another_node_waits_for_the_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ class MemoryEnds:
         self.read_bytes = 0
         self.md5 = ""
         self.lock = threading.RLock()
-        self._numbers = itertools.count(1)
+        self.numbers = itertools.count(1)
 
     def end(self, name: str) -> "MemoryBulk":
         return MemoryBulk(self, name)
@@ -59,7 +59,7 @@ class MemoryEnds:
 
     def hold(self, key: str, body: bytes, mark: str = "") -> str:
         with self.lock:
-            self.objects[key] = Held(body, f"e{next(self._numbers)}", mark)
+            self.objects[key] = Held(body, f"e{next(self.numbers)}", mark)
             return self.objects[key].etag
 
 
@@ -145,8 +145,7 @@ class MemoryBulk:
 
     def begin(self, origin: Found, traits: Mapping[str, str]) -> Upload:  # noqa: ARG002 - the protocol's
         with self._call("begin", origin.key) as key:
-            name = f"u{len(self.store.begun)}-{self.store.hold('', b'')}"
-            del self.store.objects[""]
+            name = f"u{next(self.store.numbers)}"
             self.store.begun[name] = Begun(key, mark_of(origin))
             return Upload(origin.key, name)
 

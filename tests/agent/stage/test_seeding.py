@@ -111,6 +111,7 @@ def test_killed_at_every_call_to_a_real_store(s3_url: str, tmp_path: Path, kind:
             assert list(other.uploads()) == []
             assert other.note.read() is None
         assert ends.read(name) == objects
+        assert not (tmp_path / f"{name}.staging").exists()
         at += 1
     assert at > 12
 

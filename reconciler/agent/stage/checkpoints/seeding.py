@@ -141,17 +141,17 @@ def _look(work: Work, found: Found, cuts: dict[str, str]) -> None:
 
 
 def _forget_unfinished(way: _Way, name: str) -> None:
-    """Abort what a worker that was killed has left unfinished of other checkpoints than this one.
+    """Abort what a worker that was killed has left unfinished of other checkpoints than this one; '': of all.
 
-    Only where its note is there: then no program has begun to write in the folder, so that all that is unfinished there is ours.
+    Uploads only where its note is there: then no program has begun to write in the folder, so all that is unfinished is ours.
     """
-    if way.ask(way.target.note.read) is None:
-        return
-    for upload in way.ask(lambda: list(way.target.uploads())):
-        if not name or upload.key.partition("/")[0] != name:
-            way.ask(partial(way.target.abort, upload))
+    if way.ask(way.target.note.read) is not None:
+        for upload in way.ask(lambda: list(way.target.uploads())):
+            if not name or upload.key.partition("/")[0] != name:
+                way.ask(partial(way.target.abort, upload))
+        if not name:
+            way.ask(way.target.note.delete)
     if not name:
-        way.ask(way.target.note.delete)
         way.ask(way.target.tidy)
 
 
