@@ -266,15 +266,18 @@ def test_a_source_that_never_holds_still_is_said_to_do_so() -> None:
     assert "dataset" not in str(told.value)
 
 
-def test_one_that_is_written_again_while_it_is_copied_is_chosen_again() -> None:
+@pytest.mark.parametrize("again", [("a", "b", "_COMPLETE"), ("a",)], ids=["all of it", "a part that was copied"])
+def test_one_that_is_written_again_while_it_is_copied_is_chosen_again(again: tuple[str, ...]) -> None:
     source, target = MemoryEnds(), MemoryEnds()
     write(source, OLD, "last.ckpt/a", "last.ckpt/b", "last.ckpt/_COMPLETE")
     times = []
 
     def rewrite(call: str, key: str) -> None:
-        if call == "put" and key.endswith("/b") and not times:
+        if call == "put" and len(target.read(NEW)) == 2 and not times:
+            assert key.endswith(("/a", "/b"))
             times.append(key)
-            write(source, OLD, "last.ckpt/a", "last.ckpt/b", "last.ckpt/_COMPLETE", body=b"y")
+            write(source, OLD, *(f"last.ckpt/{name}" for name in again), body=b"y")
+            assert target.read(NEW)["last.ckpt/a"] == b"last.ckpt/ax"
 
     target.after = rewrite
     assert seeded_from(source, target).checkpoint == "last.ckpt"

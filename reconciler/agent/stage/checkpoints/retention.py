@@ -13,7 +13,7 @@ from functools import partial
 from reconciler.agent.stage.checkpoints.layouts import MARKED, Checkpoint
 from reconciler.agent.stage.checkpoints.newest import complete_ones, part
 from reconciler.agent.stage.checkpoints.wholeness import damage
-from reconciler.bulk_port import BulkStore, Changed
+from reconciler.bulk_port import BulkStore, Changed, changed
 from reconciler.ports import Transient
 
 
@@ -40,6 +40,15 @@ def prune(store: BulkStore, keep: int) -> Pruned:
 
     Looks at the files of those that are kept, at their heads and ends. May be stopped and repeated at any time.
     """
+    try:
+        return _pruned(store, keep)
+    except Changed:
+        raise Transient(
+            f"the checkpoints at {store.uri} change while they are looked at; nothing was removed, do it again"
+        ) from None
+
+
+def _pruned(store: BulkStore, keep: int) -> Pruned:
     whole: list[Checkpoint] = []
     damaged: dict[str, str] = {}
     rest = list(complete_ones(store))
@@ -73,8 +82,9 @@ def _check_unchanged(store: BulkStore, kept: Sequence[Checkpoint]) -> None:
     """Before others go: most of their objects were not read, so that nothing has told yet that they are still there."""
     there = {found.key: found for found in store.list()}
     for one in kept:
-        if any(there.get(name) != found for name, found in one.objects.items()):
-            raise Transient(f"{one.name} changed while it was looked at; nothing was removed, do it again")
+        for name, found in one.objects.items():
+            if there.get(name) != found:
+                raise changed(store.uri, name)
 
 
 def _delete(store: BulkStore, one: Checkpoint) -> None:
