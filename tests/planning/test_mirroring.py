@@ -16,9 +16,9 @@ from reconciler.planning.accuracy import rated
 from reconciler.planning.evicting import to_evict
 from reconciler.planning.image_facts import ImageFacts
 from reconciler.planning.mirroring import BELIEVED, image_task, once_more
+from reconciler.planning.copies import copies_of
 from reconciler.planning.staging import (
     AGAIN,
-    copies_of,
     estimate_of,
     intent_of,
     key_of,

@@ -12,9 +12,9 @@ from reconciler.model.record import JobRecord, Phase, Source
 from reconciler.model.region import StoreAddress
 from reconciler.model.stage import StageTask
 from reconciler.planning.records import replace_current
+from reconciler.planning.copies import copies_of
 from reconciler.planning.staging import (
     AGAIN,
-    copies_of,
     intent_of,
     key_of,
     readiness,
