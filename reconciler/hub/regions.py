@@ -228,5 +228,6 @@ class Reports:
     def matter(self) -> int:
         """Changes when anything that a decision could depend on does, in any region."""
         if self._matter is None:
-            self._matter = hash(tuple(sorted((name, seen.matter) for name, seen in self.seen.items())))
+            told = ((name, seen.matter, self._listed[name].began is not None) for name, seen in self.seen.items())
+            self._matter = hash(tuple(sorted(told)))
         return self._matter

@@ -13,10 +13,10 @@ from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.stage import StageTask
 from reconciler.planning.accuracy import rated
+from reconciler.planning.copies import copies_of
 from reconciler.planning.evicting import to_evict
 from reconciler.planning.image_facts import ImageFacts
 from reconciler.planning.mirroring import BELIEVED, image_task, once_more
-from reconciler.planning.copies import copies_of
 from reconciler.planning.staging import (
     AGAIN,
     estimate_of,

@@ -11,8 +11,8 @@ from reconciler.model.reasons import Reason, Why, code_of
 from reconciler.model.record import JobRecord, Phase, Source
 from reconciler.model.region import StoreAddress
 from reconciler.model.stage import StageTask
-from reconciler.planning.records import replace_current
 from reconciler.planning.copies import copies_of
+from reconciler.planning.records import replace_current
 from reconciler.planning.staging import (
     AGAIN,
     intent_of,
