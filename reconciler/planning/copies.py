@@ -19,6 +19,8 @@ from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.report import CacheReport
 from reconciler.model.stage import CopyFound, StageTask
+from reconciler.model.staged import NOTE_SUFFIX
+from reconciler.planning.stage_names import uri_in
 
 _NEWS: Final = 0.05
 """By so much the share of a copy must change to be noted anew: each note is a commit."""
@@ -82,7 +84,7 @@ def why_lost(record: JobRecord) -> Reason | None:
     task = record.stage
     if task is None or task.found is None or not (is_lost(record) or record.live):
         return None
-    return because(Why.COPY_LOST, what=task.what, region=task.region, percent=int(100 * task.found.share))
+    return because(Why.COPY_LOST, what=task.what, region=task.region, percent=round(10_000 * task.found.share) // 100)
 
 
 def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
@@ -145,8 +147,8 @@ def _found(record: JobRecord, task: StageTask, listing: Listing, before: CopyFou
 
 
 def _standing(task: StageTask, listing: Listing) -> Standing | None:
-    """What a listing says of the task's copy; None where it says nothing of it."""
-    if not task.target_uri.startswith(f"{listing.url.rstrip('/')}/"):
+    """What a listing says of the task's copy; None where it says nothing of it: it is in another store, or named like a note."""
+    if task.target_uri != uri_in(listing.url, task.subject) or task.subject.endswith(NOTE_SUFFIX):
         return None
     return listing.copies.get(task.target_uri, NOTHING if listing.names_all else None)
 

@@ -21,7 +21,7 @@ from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase, Source
 from reconciler.model.region import StoreAddress
 from reconciler.model.stage import IMAGE_SCHEME, StageTask, TransferEstimate
-from reconciler.planning.copies import is_done, is_lost
+from reconciler.planning.copies import bytes_to_bring, is_done, is_lost
 from reconciler.planning.lifecycle import Intent, Wanted
 from reconciler.planning.snapshot import RegionView
 from reconciler.planning.stage_names import key_of, return_key, staged_uri, unreturned
@@ -280,6 +280,6 @@ def spent_ahead(tasks: Iterable[JobRecord], now: datetime) -> tuple[int, float]:
         if task is None or not task.ahead_for or task.kind != "dataset":
             continue
         comes = record.phase not in FINISHED
-        size += (task.size_bytes or 0) if comes else 0
+        size += (bytes_to_bring(task) or 0) if comes else 0
         usd += (task.price_usd or 0.0) if comes or now < record.submitted_at + timedelta(days=1) else 0.0
     return size, usd

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from reconciler.adapters.file_store import FileStore
+from reconciler.agent.lister import MOST_SECONDS, REST
 from reconciler.hub.listed import OLD_SECONDS, ON_ITS_WAY_SECONDS
 from reconciler.model.grants import report_key
 from reconciler.model.report import CacheListing, CacheReport
@@ -112,3 +113,8 @@ def test_what_is_there_wakes_the_hub_and_how_old_that_is_does_not(world: World) 
     world.tell("eu", sequence=4, caches=(), caches_listed=CacheListing(url="s3://eu", age_seconds=1.0))
     world.look("eu")
     assert world.reports.matter() != before
+
+
+def test_an_agent_lists_often_enough_to_be_believed() -> None:
+    longest = MOST_SECONDS + 1.5 * REST * MOST_SECONDS
+    assert longest + ON_ITS_WAY_SECONDS + 60.0 < OLD_SECONDS

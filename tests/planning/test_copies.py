@@ -78,6 +78,12 @@ SEEN: dict[str, tuple[JobRecord, Listing | None, CopyFound | None]] = {
     "it is not named where not all are": (brought(), listing(names_all=False), None),
     "it is named where not all are": (brought(), listing(PART, names_all=False), lost()),
     "nothing of it, in another store": (brought(), listing(url="s3://eu-bucket/xx"), None),
+    "nothing of it, in a store around its own": (brought(), listing(url="s3://eu-bucket"), None),
+    "it is called like what no listing names": (
+        brought(subject="corpus@7.staging", target_uri="s3://eu-bucket/x/staged/corpus@7.staging/"),
+        listing(),
+        None,
+    ),
     "the store's address is written without its end": (brought(), listing(url="s3://eu-bucket/x"), lost(0.0)),
     "it was lost, and is whole again": (brought(lost()), listing(WHOLE, seconds=7200), None),
     "it was lost, and an older listing has it whole": (brought(lost(hours=2)), listing(WHOLE), lost(hours=2)),
@@ -143,10 +149,12 @@ def test_the_task_says_what_was_lost_until_it_is_back() -> None:
     assert reason is not None
     assert (reason.code, reason.numbers) == (code_of(Why.COPY_LOST), COPY_LOST)
     assert why_lost(brought(lost(), Phase.RUNNING)) == reason, "while it is brought again"
+    assert [str(why_lost(brought(lost(share)))).count(f"'percent': {shown}") for share, shown in PERCENT.items()] == [1] * 4
     assert why_lost(brought()) is None
     assert why_lost(brought(lost(hours=-1))) is None
 
 
+PERCENT = {0.57: 57, 0.29: 29, 0.9999: 99, 0.0: 0}
 COPY_LOST = {"what": "corpus@7", "region": "eu", "percent": 70}
 
 
