@@ -73,7 +73,7 @@ def _has_succeeded(record: JobRecord) -> bool:
 def is_lost(record: JobRecord) -> bool:
     """Whether a copy that was brought was found to lack something since."""
     task = record.stage
-    if task is None or task.found is None or task.kind != "dataset" or not _has_succeeded(record):
+    if task is None or task.found is None or not _has_succeeded(record):
         return False
     ended_at = record.last.ended_at if record.last is not None else None
     return ended_at is not None and ended_at < task.found.at

@@ -9,8 +9,10 @@ from reconciler.model.record import JobRecord, Phase
 from reconciler.model.report import CacheListing, CacheReport, WorkloadReport
 from tests.hub.rig import Rig
 from tests.hub.test_cycle_staging import (
+    CORPUS,
     SPACES,
     THERE,
+    USABLE,
     done,
     finish,
     job,
@@ -111,8 +113,8 @@ def test_people_are_told_that_it_was_lost_and_is_brought_again(rig: Rig) -> None
     assert (lost.code, lost.text.startswith(said)) == ("CopyLost", True)
     assert any(said in line for line in rig.messages("status")), "the commit says why"
     job(rig, "llm-b", allowed_regions=["eu"])
-    why = rig.record("llm-b").why
-    assert why == lost
+    assert (rig.record("llm-b").why, task(rig).why) == (lost, lost)
+    assert task(rig).current is not None
     assert said in rig.page()
 
 
@@ -138,6 +140,19 @@ def test_a_part_is_not_copied_from(rig: Rig) -> None:
     lists(rig, copy(99), works=runs(rig))
     job(rig, "llm-c", allowed_regions=["us"])
     assert rig.record("llm-c").waits["us"].code == "DataUnreachable"
+
+
+def test_what_is_missing_comes_by_the_way_that_is_best_now(rig: Rig) -> None:
+    brought(rig)
+    lists(rig, copy(70), works=runs(rig))
+    rig.put({"datasets/corpus.yaml": CORPUS.replace("{region: ap}", "{region: us}")})
+    rig.put({"links.yaml": "links: [{source: us, target: eu, gbit_per_second: 10}]\n"})
+    job(rig, "llm-b", allowed_regions=["eu"])
+    again = task(rig)
+    assert again.stage is not None
+    assert (again.stage.source_region, again.stage.size_bytes, share(rig)) == ("us", 100 * GB, 0.7)
+    assert again.current is not None
+    assert again.current.bytes_per_second == USABLE
 
 
 def test_nobody_who_waits_is_let_run_on_a_copy_that_is_gone(rig: Rig) -> None:
