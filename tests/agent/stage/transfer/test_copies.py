@@ -14,6 +14,7 @@ from reconciler.agent.stage.transfer.listing import sizes_digest
 from reconciler.model.report import CacheReport
 from reconciler.model.staged import StagedCopy
 from reconciler.ports import Listed, Refused, Transient
+from tests.adapters.s3_server import s3_store
 from tests.agent.stage.transfer.ends import Ends, staged
 
 URL = "file:///region/"
@@ -110,3 +111,19 @@ def test_whoever_looks_on_can_end_it(tmp_path: Path) -> None:
 
     with pytest.raises(Transient, match="too long"):
         copies(store, URL, look)
+
+
+def test_of_a_copy_that_a_cache_thinned_out_only_what_is_gone_is_sent_again(
+    source: Ends, tmp_path: Path, s3_url: str
+) -> None:  # OS-5
+    region = Ends("s3", s3_url, tmp_path, account="two")
+    source.write("ds", {f"deep/{number:03}": b"0123456789" for number in range(100)})
+    with s3_store(s3_url, region.bucket) as store, closing(source.end("ds")) as one, closing(region.end("staged/ds@1")) as other:
+        staged(one, other)
+        for number in range(30):
+            region.remove("staged/ds@1", f"deep/{number:03}")
+        (seen,) = copies(store, "s3://x")
+        assert (seen.objects, seen.objects_total, seen.size_bytes) == (70, 100, 700)
+        assert staged(one, other).sent_bytes == 300
+        (seen,) = copies(store, "s3://x")
+        assert (seen.objects, seen.objects_total, seen.size_bytes) == (100, 100, 1000)
