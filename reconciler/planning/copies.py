@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from reconciler.model.names import LABEL_STAGE
 from reconciler.model.reasons import Reason, Why, because
-from reconciler.model.record import JobRecord, Phase
+from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.model.report import CacheReport
 from reconciler.model.stage import CopyFound, StageTask
 from reconciler.model.staged import NOTE_SUFFIX
@@ -97,11 +97,12 @@ def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
 
 
 def parts_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, float]]:
-    """Subject → region → share of the bytes that is there, of every copy that has lost something."""
+    """Subject → region → share of the bytes that is there, of every copy that has lost something and is not being brought."""
     found: dict[str, dict[str, float]] = {}
     for record in tasks:
-        if record.stage is not None and record.stage.found is not None and is_lost(record):
-            found.setdefault(record.stage.subject, {})[record.stage.region] = record.stage.found.share
+        task = record.stage
+        if task is not None and task.found is not None and record.phase in FINISHED and not is_done(record):
+            found.setdefault(task.subject, {})[task.region] = task.found.share
     return found
 
 

@@ -130,6 +130,8 @@ def test_what_is_lost_is_no_copy_and_no_reason_to_start() -> None:
     assert (is_done(there), is_done(gone)) == (True, False)
     assert (copies_of([there]), copies_of([gone])) == ({"corpus@7": {"eu": URI}}, {})
     assert (parts_of([there]), parts_of([gone])) == ({}, {"corpus@7": {"eu": 0.7}})
+    assert parts_of([brought(lost(), Phase.FAILED), brought(lost(hours=-1), region="us")]) == {"corpus@7": {"eu": 0.7}}
+    assert parts_of([brought(lost(), Phase.RUNNING)]) == {}
     attempt = waits("a", task_of()).current
     assert attempt is not None
     assert readiness(attempt, {there.key: there}) == "ready"
