@@ -167,8 +167,8 @@ def _with_what_is_left(task: StageTask, before: JobRecord | None) -> StageTask:
 def new_tasks(
     found: Iterable[StageTask], records: Mapping[JobKey, JobRecord], world: World, priority: int, now: datetime
 ) -> dict[JobKey, JobRecord]:
-    """Records of the tasks that there are none of yet; one that came to nothing, lost its copy or is being removed is noted as it is
-    wanted now, and taken up again. What is under way or there stays as it is."""
+    """Records of the tasks that there are none of yet; one that came to nothing, lost its copy or is being removed is noted as it
+    is wanted now, and taken up again. What is under way or there stays as it is."""
     regions, policy = world.sources.fleet.regions, world.sources.fleet.policy
     stores, fresh = stores_of(regions), {}
     for wanted in found:
