@@ -126,7 +126,11 @@ def bytes_to_bring(task: StageTask) -> int | None:
 def as_listed(record: JobRecord, listing: Listing | None) -> JobRecord:
     """A task's record with what a listing shows of its copy; the very same where that is nothing new."""
     task = record.stage
-    if task is None or task.kind != "dataset" or not _has_succeeded(record):
+    if task is None or task.kind != "dataset":
+        return record
+    if task.found is None and (listing is None or listing.copies.get(task.target_uri, NOTHING).is_whole):
+        return record  # so it is of nearly all, in every cycle
+    if not _has_succeeded(record):
         return record
     before = task.found if is_lost(record) else None
     found = _found(record, task, listing, before) if listing is not None else before
