@@ -18,10 +18,11 @@ from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import JobRecord
 from reconciler.model.stage import StageTask
 from reconciler.planning.compliance import Stores, stores_of
+from reconciler.planning.copies import is_done
 from reconciler.planning.filters import reachable
 from reconciler.planning.records import next_number
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.staging import can_stage, is_done
+from reconciler.planning.staging import can_stage
 
 NO_WORKER: Final = timedelta(minutes=5)
 """So long a task may wait for room before its job goes on without it."""

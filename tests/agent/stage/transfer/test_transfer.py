@@ -264,7 +264,7 @@ def test_a_store_that_does_not_copy_is_sent_the_bytes(s3_url: str) -> None:
     put_all(ends)
     with ExitStack() as stack:
         url = stack.enter_context(serving(_not_copying(moto_app())))
-        one, other = (stack.enter_context(s3_end(url, ends._bucket, name)) for name in ("ds", "copy"))
+        one, other = (stack.enter_context(s3_end(url, ends.bucket, name)) for name in ("ds", "copy"))
         assert other.copies_from(one)
         assert staged(one, other).sent_bytes == sum(map(len, OBJECTS.values()))
     assert ends.read("copy") == OBJECTS
@@ -287,5 +287,5 @@ def test_a_copy_of_a_region_is_told_complete_by_its_store(s3_url: str) -> None:
     put_all(ends)
     with closing(ends.end("ds")) as one, closing(other.end("region/staged/ds@1")) as two:
         staged(one, two)
-    with closing(S3Store(other._bucket, "region", client_factory=client_factory(s3_url))) as store:
+    with closing(S3Store(other.bucket, "region", client_factory=client_factory(s3_url))) as store:
         assert complete(store, "staged/ds@1").is_complete
