@@ -212,6 +212,22 @@ def test_a_marker_that_is_none_says_nothing(tmp_path: Path) -> None:
     assert not complete(store, "staged/ds@1").is_complete
 
 
+@pytest.mark.parametrize("beside", [None, b'{"of": "somebody"}'], ids=["nothing beside it", "a file of somebody's beside it"])
+def test_what_is_no_copy_of_ours_is_not_removed(target: Ends, beside: bytes | None) -> None:
+    target.write("data/mine", {"a": b"1", "deep/b": b"2"})
+    if beside is not None:
+        target.write("data", {"mine.json": beside})
+    with closing(target.end("data/mine")) as end, pytest.raises(Refused, match="is no staged copy"):
+        evict(end, end, QUICK, SystemClock())
+    assert target.read("data/mine") == {"a": b"1", "deep/b": b"2"}
+    assert (target.read("data").get("mine.json") if beside is not None else None) == beside
+
+
+def test_nor_is_it_a_fault_where_nothing_is(target: Ends) -> None:
+    with closing(target.end("data/none")) as end:
+        assert evict(end, end, QUICK, SystemClock()) == (0, 0)
+
+
 def test_evicting_removes_the_marker_and_all_that_is_there(source: Ends, target: Ends) -> None:
     put_all(source)
     target.write("ds-21k", {"other": b"stays"})
