@@ -17,6 +17,7 @@ from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.model.region import StoreAddress
 from reconciler.model.stage import StageTask, TransferEstimate
+from reconciler.planning.compliance import stores_at
 from reconciler.planning.lifecycle import Intent
 from reconciler.planning.snapshot import RegionView
 from reconciler.planning.stage_names import return_key, staged_uri, unreturned
@@ -143,15 +144,24 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     if is_done(record):
         return Intent(wanted_of(record.spec))
     if task.kind != "evict" and waiting is None:
-        # That no worker of it can run is kept: else its job would be sent to wait for it again, at once and for ever.
-        return Intent(wanted_of(record.spec) if record.phase is Phase.IMPOSSIBLE else None)
+        # That no worker of it can run is kept: else its job would be sent to wait for it again, at once and for ever. But of a
+        # checkpoint's no job is: its next attempt has another.
+        kept = record.phase is Phase.IMPOSSIBLE and task.kind != "checkpoint"
+        return Intent(wanted_of(record.spec) if kept else None)
     priority = waiting.priority if waiting is not None else 0
     if record.current is not None:  # whatever has been declared since: it goes on as it began
         return Intent(wanted_of(record.spec.model_copy(update={"priority": priority})))
     again = record.phase in FINISHED and not record.cancelled
-    asks_elsewhere = task.kind == "results" and task.source_region not in stores  # it may find nothing, and call that all
-    spec = record.spec if asks_elsewhere else spec_of(task, stores, priority, record.spec.image)
+    # Asked elsewhere than where it was written it may find nothing, and call that all.
+    spec = record.spec if _is_elsewhere(task, stores) else spec_of(task, stores, priority, record.spec.image)
     return Intent(wanted_of(spec.model_copy(update={"priority": priority, "rerun": record.rerun + again})))
+
+
+def _is_elsewhere(task: StageTask, stores: Mapping[str, StoreAddress]) -> bool:
+    """Whether a task's source is in the store that its region is declared to have no more."""
+    if task.kind == "checkpoint":
+        return stores_at(stores).of(task.source_uri) != (task.source_region,)
+    return task.kind == "results" and task.source_region not in stores
 
 
 def has_served(record: JobRecord) -> bool:
