@@ -4,8 +4,9 @@ All attempts of a job write below one address (`checkpoint_path`), each into a f
 checkpoint copied inside one store. Its pod can do that by itself. Where the store is another region's, each request of the pod
 crosses the link, and so do all bytes, twice, if the store does not copy by itself: a worker in the store's region does it before.
 
-Invariant: no job depends on such a task. There is none where the store's region cannot take it now; one that has no worker after
-a while, or whose region falls silent, is waited for no longer; and no run waits again after it has waited in vain.
+Invariant: no job depends on such a task. There is none where the store's region cannot take it now; one whose worker does not
+run for a while, whose region falls silent, or whose record cannot be used is waited for no longer; and no run waits again after it
+has waited in vain.
 """
 
 from collections.abc import Container, Iterable, Mapping
