@@ -5,8 +5,8 @@ checkpoint copied inside one store. Its pod can do that by itself. Where the sto
 crosses the link, and so do all bytes, twice, if the store does not copy by itself: a worker in the store's region does it before.
 
 Invariant: no job depends on such a task. There is none where the store's region cannot take it now; one whose worker does not
-run for a while, whose region falls silent, or whose record cannot be used is waited for no longer; and no run waits again after it
-has waited in vain.
+run for a while, whose region falls silent, or whose record cannot be used is waited for no longer; and no run waits again after
+it has waited in vain.
 """
 
 from collections.abc import Container, Iterable, Mapping
