@@ -62,7 +62,7 @@ def decide(world: World, now: datetime, memory: Memory | None = None) -> Outcome
     memory = memory or Memory()
     policy = world.sources.fleet.policy
     records = _advanced(world, memory.steady, now)
-    records |= staged(records, world.epochs, world.away, policy, now)
+    records |= staged(records, world, now)
     records |= returned(records, world, now)
     lines = _lines(records, world, now)
     memory.index.update(records, policy)

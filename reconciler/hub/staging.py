@@ -4,14 +4,13 @@ Which tasks there are to be, and when what they bring is there, is for planning/
 an attempt is granted only after the records of all its tasks, as this ledger has them, say that they have succeeded.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from reconciler.hub.world import World
 from reconciler.model.attempt import Attempt, Event, Outcome, State
 from reconciler.model.names import STAGING_TEAM, JobKey
-from reconciler.model.policy import Policy
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord, Phase
@@ -104,21 +103,21 @@ def _step(done: int, total: int) -> int:
 # ---- attempts that wait for them ----------------------------------------------------------------------------------
 
 
-def staged(
-    records: Mapping[JobKey, JobRecord], epochs: Mapping[str, int], away: Container[str], policy: Policy, now: datetime
-) -> dict[JobKey, JobRecord]:
-    """The records that change: attempts whose data is there may run now, and those whose data will not come are let go. `away`:
-    the regions that are not heard of."""
-    changed = {}
+def staged(records: Mapping[JobKey, JobRecord], world: World, now: datetime) -> dict[JobKey, JobRecord]:
+    """The records that change: attempts whose data is there may run now, and those whose data will not come are let go."""
+    policy, regions, changed = world.sources.fleet.policy, world.sources.fleet.regions, {}
     for key, record in records.items():
         attempt = record.current
         if attempt is None or attempt.state is not State.STAGING:
             continue
-        found = not_to_wait_for(attempt, records, away, now) or readiness(attempt, records)
+        in_vain = not_to_wait_for(attempt, records, regions, world.away, now)
+        found = in_vain or readiness(attempt, records)
         if isinstance(found, Reason):
-            changed[key] = settle(withdraw(record, Outcome.DISRUPTED, found, now), policy, now)
+            # That a checkpoint was not copied says nothing against the attempt's region, and is no disruption of the job's.
+            outcome = Outcome.DISRUPTED if in_vain is None else Outcome.WITHDRAWN
+            changed[key] = settle(withdraw(record, outcome, found, now), policy, now)
         elif found == "ready":
-            changed[key] = settle(grant(record, now, epochs.get(attempt.region, 0)), policy, now)
+            changed[key] = settle(grant(record, now, world.epochs.get(attempt.region, 0)), policy, now)
     return changed
 
 

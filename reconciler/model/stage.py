@@ -68,7 +68,7 @@ class StageTask(Model):
     def what(self) -> str:
         """What it brings, in words; of an image's digest the first digits."""
         if self.kind == "checkpoint":
-            return f"the checkpoint that {self.subject.partition('@')[0]} goes on from"
+            return what_of_checkpoint(self.subject.partition("@")[0])
         if self.kind != "image":
             return self.subject
         name, _, digest = self.subject.partition("@")
@@ -79,6 +79,11 @@ class StageTask(Model):
     def source(self) -> str:
         """From where, in words: a region, or an image's registry."""
         return self.source_region or self.source_uri.removeprefix(IMAGE_SCHEME).partition("/")[0]
+
+
+def what_of_checkpoint(attempt: str) -> str:
+    """What is copied for an attempt, in words."""
+    return f"the checkpoint that {attempt} goes on from"
 
 
 class Return(Model):

@@ -4,28 +4,30 @@ All attempts of a job write below one address (`checkpoint_path`), each into a f
 checkpoint copied inside one store. Its pod can do that by itself. Where the store is another region's, each request of the pod
 crosses the link, and so do all bytes, twice, if the store does not copy by itself: a worker in the store's region does it before.
 
-Invariant: no job depends on such a task. There is none where the store's region cannot take it now; one that has no worker after
-a while, or whose region falls silent, is waited for no longer; and no run waits again after it has waited in vain.
+Invariant: no job depends on such a task. There is none where the store's region cannot take it now; one whose worker does not
+run for a while, whose region falls silent, or whose record cannot be used is waited for no longer; and no run waits again after
+it has waited in vain.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from reconciler.model.attempt import Attempt, own_prefix
+from reconciler.model.attempt import Attempt, State, own_prefix
 from reconciler.model.names import STAGING_TEAM, JobKey, attempt_name
 from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import JobRecord
-from reconciler.model.stage import StageTask
+from reconciler.model.stage import StageTask, what_of_checkpoint
 from reconciler.planning.compliance import Stores, stores_of
 from reconciler.planning.copies import is_done
 from reconciler.planning.filters import reachable
 from reconciler.planning.records import next_number
 from reconciler.planning.snapshot import Snapshot
-from reconciler.planning.staging import can_stage
+from reconciler.planning.stage_names import checkpoint_key, subject_of_checkpoint
+from reconciler.planning.staging import can_stage, why_not_to_come
 
 NO_WORKER: Final = timedelta(minutes=5)
-"""So long a task may wait for room before its job goes on without it."""
+"""So long a task may be without a worker that runs before its job goes on without it."""
 
 
 class Seed(NamedTuple):
@@ -62,15 +64,17 @@ def checkpoint_task(record: JobRecord, region: str, snapshot: Snapshot) -> Stage
     seed = seed_of(record)
     if seed.source is None or seed.target is None or _waited_in_vain(record):
         return None
-    name = home_of(seed.target, stores_of(snapshot.regions))
-    if name is None or name == region:
+    stores = stores_of(snapshot.regions)
+    name = home_of(seed.target, stores)
+    # The two differ once `checkpoint_path` was edited: a worker opens one store.
+    if name is None or name == region or home_of(seed.source, stores) != name:
         return None
     home = snapshot.regions[name]
     if not can_stage(home) or reachable(home, snapshot.policy.thresholds.report_fresh_seconds) is not None:
         return None
     return StageTask(
         kind="checkpoint",
-        subject=f"{seed.attempt}@checkpoint",
+        subject=subject_of_checkpoint(seed.attempt),
         region=name,
         source_region=name,
         source_uri=seed.source,
@@ -78,21 +82,43 @@ def checkpoint_task(record: JobRecord, region: str, snapshot: Snapshot) -> Stage
     )
 
 
-def not_to_wait_for(attempt: Attempt, tasks: Mapping[JobKey, JobRecord], silent: Container[str], now: datetime) -> Reason | None:
+def not_to_wait_for(
+    attempt: Attempt, tasks: Mapping[JobKey, JobRecord], regions: Iterable[str], silent: Container[str], now: datetime
+) -> Reason | None:
     """Why an attempt should wait for its checkpoint's task no longer; None where it may. `silent`: regions nobody hears of."""
     for name in attempt.stages:
-        record = tasks.get(JobKey(STAGING_TEAM, name))
-        task = record.stage if record is not None else None
-        if record is None or task is None or task.kind != "checkpoint" or is_done(record):
-            continue
-        if task.region in silent:
-            words = f"{task.region} is not heard of"
-        elif record.current is None and now >= record.submitted_at + NO_WORKER:
-            words = record.why.text if record.why is not None else f"{task.region} has no room for its worker"
-        else:
-            continue
-        return because(Why.STAGING_FAILED, what=task.what, region=attempt.region, message=words)
+        key = JobKey(STAGING_TEAM, name)
+        record = tasks.get(key)
+        if record is not None:
+            words = _why_not_to_wait(record, silent, now)
+        else:  # a person has to look at it first; the job can do without it
+            is_its_own = any(key == checkpoint_key(attempt.name, region) for region in regions)
+            words = "the record of its task is gone or cannot be read" if is_its_own else None
+        if words is not None:
+            return because(Why.STAGING_FAILED, what=what_of_checkpoint(attempt.name), region=attempt.region, message=words)
     return None
+
+
+def _why_not_to_wait(record: JobRecord, silent: Container[str], now: datetime) -> str | None:
+    task = record.stage
+    if task is None or task.kind != "checkpoint" or is_done(record):
+        return None
+    if task.region in silent:
+        return f"{task.region} is not heard of"
+    since = _idle_since(record)
+    if since is not None and now >= since + NO_WORKER:
+        return record.why.text if record.why is not None else f"{task.region} has no room for its worker"
+    return why_not_to_come(record)
+
+
+def _idle_since(record: JobRecord) -> datetime | None:
+    """Since when no worker of a task has been at work; None while one is."""
+    current = record.current
+    if current is not None and current.state is State.RUNNING:
+        return None
+    # One that is being stopped is at work no more, and may take for ever.
+    ends = [one.stopping_at or one.ended_at for one in record.this_run if one.started_at is not None]
+    return next((end for end in reversed(ends) if end is not None), record.submitted_at)
 
 
 def _waited_in_vain(record: JobRecord) -> bool:

@@ -24,6 +24,16 @@ def _key_for(region: str, subject: str, kind: Literal["dataset", "results", "che
     return JobKey(STAGING_TEAM, f"{readable}-{digest(named)[:10]}")
 
 
+def subject_of_checkpoint(attempt: str) -> str:
+    """What a checkpoint's task is of: the attempt that goes on from it."""
+    return f"{attempt}@checkpoint"
+
+
+def checkpoint_key(attempt: str, region: str) -> JobKey:
+    """The task that copies what an attempt goes on from, in the region's store."""
+    return _key_for(region, subject_of_checkpoint(attempt), "checkpoint")
+
+
 def staged_uri(region: Region, subject: str) -> str | None:
     """Where a copy of a subject stands in the region's store; None where it has no store."""
     return None if region.object_store is None else uri_in(region.object_store.url, subject)

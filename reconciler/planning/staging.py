@@ -17,6 +17,7 @@ from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.model.region import StoreAddress
 from reconciler.model.stage import StageTask, TransferEstimate
+from reconciler.planning.compliance import stores_at
 from reconciler.planning.copies import bytes_to_bring, is_done, is_lost
 from reconciler.planning.lifecycle import Intent
 from reconciler.planning.snapshot import RegionView
@@ -29,6 +30,7 @@ _BRINGS = frozenset({"dataset", "image", "checkpoint"})
 _COMES_TO_NOTHING = frozenset({Phase.FAILED, Phase.CANCELLED, Phase.HELD, Phase.IMPOSSIBLE})
 _TAKES_NO_WORKER = frozenset(code_of(why) for why in (Why.CORDONED, Why.DRAINING, Why.NAMESPACE_MISSING))
 """What a region says to a worker until a person has done something there. A job that waited for that might wait for ever."""
+_MOST_WORDS = 300
 _STAYS = frozenset({State.PLACED, State.STAGING})
 
 
@@ -144,15 +146,24 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     if is_done(record) or (waiting is None and is_lost(record)):
         return Intent(wanted_of(record.spec))
     if task.kind != "evict" and waiting is None:
-        # That no worker of it can run is kept: else its job would be sent to wait for it again, at once and for ever.
-        return Intent(wanted_of(record.spec) if record.phase is Phase.IMPOSSIBLE else None)
+        # That no worker of it can run is kept: else its job would be sent to wait for it again, at once and for ever. But of a
+        # checkpoint's no job is: its next attempt has another.
+        kept = record.phase is Phase.IMPOSSIBLE and task.kind != "checkpoint"
+        return Intent(wanted_of(record.spec) if kept else None)
     priority = waiting.priority if waiting is not None else 0
     if record.current is not None:  # whatever has been declared since: it goes on as it began
         return Intent(wanted_of(record.spec.model_copy(update={"priority": priority})))
     again = record.phase in FINISHED and not record.cancelled
-    asks_elsewhere = task.kind == "results" and task.source_region not in stores  # it may find nothing, and call that all
-    spec = record.spec if asks_elsewhere else spec_of(task, stores, priority, record.spec.image)
+    # Asked elsewhere than where it was written it may find nothing, and call that all.
+    spec = record.spec if _is_elsewhere(task, stores) else spec_of(task, stores, priority, record.spec.image)
     return Intent(wanted_of(spec.model_copy(update={"priority": priority, "rerun": record.rerun + again})))
+
+
+def _is_elsewhere(task: StageTask, stores: Mapping[str, StoreAddress]) -> bool:
+    """Whether a task's source is in the store that its region is declared to have no more."""
+    if task.kind == "checkpoint":
+        return stores_at(stores).of(task.source_uri) != (task.source_region,)
+    return task.kind == "results" and task.source_region not in stores
 
 
 def has_served(record: JobRecord) -> bool:
@@ -182,10 +193,18 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
 def why_not_to_come(task: JobRecord) -> str | None:
     """Why what a task brings will not come unless a person or ten minutes change that, in words; None while it may."""
     if task.phase in _COMES_TO_NOTHING:
-        return task.why.text if task.why is not None else task.phase.value
+        return _why_it_ended(task)
     region = task.stage.region if task.stage is not None else ""
     refused = task.waits.get(region) if task.phase is Phase.PENDING else None
     return refused.text if refused is not None and refused.code in _TAKES_NO_WORKER else None
+
+
+def _why_it_ended(task: JobRecord) -> str:
+    """In words; with the last line that its worker wrote, which tells more than how often it failed."""
+    words = task.why.text if task.why is not None else "its worker failed"
+    lines = task.last.log_tail.split("\n") if task.phase is Phase.FAILED and task.last is not None else []
+    last = next((line.strip() for line in reversed(lines) if line.strip()), None)
+    return words if last is None else f"{words}; the last said: {last[:_MOST_WORDS]}"
 
 
 AGAIN = timedelta(minutes=10)
@@ -206,8 +225,8 @@ def unbrought(tasks: Iterable[JobRecord], now: datetime) -> dict[tuple[str, str]
         if task is None or task.kind not in _BRINGS:
             continue
         if record.phase is Phase.IMPOSSIBLE or failed_lately(record, now):
-            words = record.why.text if record.why is not None else "its worker failed"
-            found[task.subject, task.region] = because(Why.STAGING_FAILED, what=task.what, region=task.region, message=words)
+            reason = because(Why.STAGING_FAILED, what=task.what, region=task.region, message=_why_it_ended(record))
+            found[task.subject, task.region] = reason
     return found
 
 

@@ -162,11 +162,12 @@ def test_data_that_cannot_be_brought_lets_the_job_go_elsewhere(rig: Rig) -> None
     for _ in range(1 + task.spec.retries):
         current = rig.record(task.job_id, STAGING_TEAM).current
         assert current is not None
-        say(rig, task_work(failed(current.name)))
+        say(rig, task_work(failed(current.name, log_tail="bringing\nthere is nothing below s3://x/\n\n")))
     first, second = rig.record().attempts
     assert (first.state, first.outcome, first.region) == (State.STOPPED, Outcome.DISRUPTED, "eu")
     assert first.reason is not None
     assert first.reason.text.startswith("corpus@7 could not be brought to eu: ")
+    assert first.reason.text.endswith("; the last said: there is nothing below s3://x/")
     assert (second.region, second.state) == ("us", State.STAGING)
 
 
