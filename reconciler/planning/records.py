@@ -16,11 +16,15 @@ def run_limit(spec: JobSpec, policy: Policy) -> int | None:
 
 
 def run_seconds_used(record: JobRecord) -> float:
-    """Run time of the ended attempts of this run, in seconds. Waiting does not count."""
-    ended = [attempt for attempt in record.this_run if attempt.ended and attempt.started_at and attempt.ended_at]
-    return sum(
-        (attempt.ended_at - attempt.started_at).total_seconds() for attempt in ended if attempt.ended_at and attempt.started_at
-    )
+    """Run time of the ended attempts of this run, in seconds. Waiting does not count, for a lost region's return neither."""
+    return sum(_ran_seconds(attempt) for attempt in record.this_run if attempt.ended)
+
+
+def _ran_seconds(attempt: Attempt) -> float:
+    # Of a job that waits for its region the end is known when that is back, a day later perhaps; nothing ran after the revocation.
+    is_lost = attempt.outcome is Outcome.REGION_LOST and attempt.stopping_at is not None
+    until = attempt.stopping_at if is_lost else attempt.ended_at
+    return max(0.0, (until - attempt.started_at).total_seconds()) if until is not None and attempt.started_at is not None else 0.0
 
 
 def run_seconds_left(record: JobRecord, policy: Policy) -> int | None:

@@ -167,6 +167,21 @@ def test_run_time_is_counted_over_attempts_of_this_run() -> None:
     assert run_seconds_left(make_record(stint(1, 61)), Policy()) is None
 
 
+def test_the_wait_for_a_lost_region_is_no_run_time() -> None:
+    begun = NOW - timedelta(days=1)
+    lost = make_attempt(
+        1,
+        State.STOPPED,
+        outcome=Outcome.REGION_LOST,
+        started_at=begun,
+        stopping_at=begun + timedelta(minutes=10),
+        ended_at=NOW,
+    )
+    assert run_seconds_used(make_record(lost)) == 600
+    drained = lost.model_copy(update={"outcome": Outcome.DISRUPTED})
+    assert run_seconds_used(make_record(drained)) == 86_400
+
+
 @pytest.mark.parametrize(
     ("own", "most", "limit"), [(None, None, None), (60, None, 60), (None, 90, 90), (60, 90, 60), (90, 60, 60)]
 )
