@@ -30,6 +30,7 @@ from reconciler.registry_port import Registry
 if TYPE_CHECKING:
     from reconciler.adapters.git import BareClone
     from reconciler.adapters.webhooks import WebServer
+    from reconciler.agent.lister import Lister
     from reconciler.agent.probing.prober import Prober
     from reconciler.hub.loop import HubLoop
     from reconciler.hub.results import HubOptions
@@ -218,12 +219,41 @@ def prober_for(region: str, store: ObjectStore) -> "Prober":
     return Prober(region, store, Links(region, os.environ, clock.monotonic), clock, Random(), Rules())  # noqa: S311 - no secret
 
 
+def lister_for(region: str, store: ObjectStore) -> "Lister":
+    """Who lists the staged copies in a region's own store. `store`: the common one."""
+    from random import Random
+
+    from reconciler.agent.lister import Lister
+
+    def opened(address: StoreAddress) -> ObjectStore:
+        return open_regional(region, address, os.environ)
+
+    return Lister(region, store, opened, SystemClock(), Random())  # noqa: S311 - no secret
+
+
+def open_regional(region: str, address: StoreAddress, environment: Mapping[str, str]) -> ObjectStore:
+    """A region's own store, with the credentials that the agents use for it. Raises Refused for what is none."""
+    parts = urlsplit(address.url)
+    if parts.scheme == "file" and not Path(unquote(parts.path)).is_dir():
+        raise Refused("there is no such folder on this machine")
+    if parts.scheme != "s3":
+        return open_store(address, make=False)
+    from reconciler.adapters.link_probe.buckets import variable
+    from reconciler.adapters.s3_answers import default_factory, keys_in
+    from reconciler.adapters.s3_store import S3Store
+
+    said = [environment.get(variable(region, name)) for name in _BULK_VARIABLES]
+    make = default_factory(said[0] or address.endpoint, said[1] or address.location, keys_in(environment, variable(region, "")))
+    return S3Store(parts.netloc, unquote(parts.path), client_factory=make)
+
+
 @contextmanager
-def measuring(prober: "Prober | None") -> Iterator[None]:
-    """Let it measure beside a `with` block, in a thread of its own that nobody waits for."""
+def beside(*loops: "Prober | Lister | None") -> Iterator[None]:
+    """Let them run beside a `with` block, each in a thread of its own that nobody waits for."""
     over = threading.Event()
-    if prober is not None:
-        threading.Thread(target=prober.run, args=(over,), name="links", daemon=True).start()
+    for loop in loops:
+        if loop is not None:
+            threading.Thread(target=loop.run, args=(over,), name=type(loop).__name__, daemon=True).start()
     try:
         yield
     finally:

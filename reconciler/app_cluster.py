@@ -30,7 +30,7 @@ from reconciler.adapters.kube.leading import AgentReplica, Leadership
 from reconciler.adapters.store_probe import Unfit, probe
 from reconciler.agent.loop import Agent
 from reconciler.agent.settings import Settings
-from reconciler.app import measuring, open_store, prober_for, store_address
+from reconciler.app import beside, lister_for, open_store, prober_for, store_address
 from reconciler.app_troubles import Troubles, tell, troubles_of
 from reconciler.model.base import matches_name
 from reconciler.model.grants import Lease, lease_key
@@ -133,11 +133,12 @@ class ClusterRegion:
         incarnation = secrets.token_hex(8)
         prober = prober_for(self._region, self._store) if self._probes else None
         seat = self._region, self._cluster, self._engine, self._store, self._clock, self._settings
-        self._agent = Agent(*seat, incarnation, prober=prober)
+        lister = lister_for(self._region, self._store)
+        self._agent = Agent(*seat, incarnation, prober=prober, lister=lister)
         keeping = threading.Thread(target=self._keep, name="leadership", daemon=True)
         keeping.start()
         try:
-            with measuring(prober):
+            with beside(prober, lister):
                 self._agent.run(self._over, self._wake)
         finally:
             self._over.set()

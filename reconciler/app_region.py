@@ -22,7 +22,7 @@ from reconciler.adapters.local import Settings as ClusterSettings
 from reconciler.agent.loop import Agent
 from reconciler.agent.record import Record, decode, joined
 from reconciler.agent.settings import Settings, Times, timed
-from reconciler.app import measuring, open_repository, policy_at, prober_for, store_for
+from reconciler.app import beside, lister_for, open_repository, policy_at, prober_for, store_for
 from reconciler.app_troubles import tell, troubles_of
 from reconciler.model.base import matches_name
 from reconciler.model.gpu import parse_model
@@ -79,7 +79,8 @@ class LocalRegion:
         self._sync = LocalSync(self._cluster, git, region_branch(region.name), clock, options.poll_seconds)
         self._prober = prober_for(region.name, store) if options.probes else None
         seat = region.name, self._cluster, self._sync, store, clock, agent
-        self._agent = Agent(*seat, secrets.token_hex(8), prober=self._prober)
+        self._lister = lister_for(region.name, store)
+        self._agent = Agent(*seat, secrets.token_hex(8), prober=self._prober, lister=self._lister)
         self._clock = clock
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -97,7 +98,7 @@ class LocalRegion:
             thread.start()
         self._log.info("region started")
         try:
-            with measuring(self._prober):
+            with beside(self._prober, self._lister):
                 self._agent.run(self._stop, self._wake)
         finally:
             for thread in threads:

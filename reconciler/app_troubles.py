@@ -22,6 +22,8 @@ def troubles_of(agent: Agent, now: float) -> Troubles:
     memory = agent.memory
     found = {which: trouble.message for which, trouble in recent(memory.troubles, now, LATELY_SECONDS).items()}
     found |= {(note.code, note.message.partition(" ")[0]): note.message for note in memory.notes}
+    if agent.lister is not None and (unlisted := agent.lister.trouble):
+        found["CopiesNotListed", "the region's store"] = unlisted
     return found | {(one.code, "the lease"): one.message for one in of_lease(memory, agent.settings, now)}
 
 

@@ -28,6 +28,10 @@ class CannotCopy(Refused):
     """The store does not copy by itself from there; the bytes must be sent."""
 
 
+class Changed(Refused):
+    """What is copied is not what was listed. Its words are for datasets; who copies what may change looks again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """One line of a listing. `etag`: what the store says of the version; two versions of an object differ in it."""
@@ -68,9 +72,9 @@ class Stream:
     """Of the whole object, in hex, where the store has it; ''."""
 
 
-def changed(what: str, key: str) -> Refused:
+def changed(what: str, key: str) -> Changed:
     """The error of an object that is not what it was when it was listed."""
-    return Refused(
+    return Changed(
         f"{what}: {key!r} changed while it was being copied; a version of a dataset must not change: "
         "publish what is new as a new version, or stage again when nobody writes there any more"
     )
@@ -90,7 +94,7 @@ class BulkSource(Protocol):
         """Every object below the folder, however many pages that takes. Raises Transient or Refused."""
 
     def open(self, found: Found, offset: int, size: int) -> AbstractContextManager[Stream]:
-        """Bytes of exactly that version. Raises Transient; Refused where the object has changed."""
+        """Bytes of exactly that version. Raises Transient, Refused, and Changed where the object has changed."""
 
     def traits(self, found: Found) -> Mapping[str, str]:
         """What `Stream.traits` says, without the bytes."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from reconciler.agent.changing import changed
 from reconciler.agent.granting import is_new, read_grants
+from reconciler.agent.lister import Lister
 from reconciler.agent.memory import Anchor, Kept, Memory, Site, troubled
 from reconciler.agent.probing.prober import Prober
 from reconciler.agent.renewing import fence_is_due, fence_is_near, fence_of, with_lease, with_recalled_epoch
@@ -65,6 +66,8 @@ class Agent:
     memory: Memory = field(default_factory=Memory)
     prober: Prober | None = None
     """Who measures its links, beside it: it only reads what was found. None where nobody does."""
+    lister: Lister | None = None
+    """Who lists the copies in its store, the same."""
     stepped_at: float = field(init=False)
     """When the last step ended, or else when it was made; by the monotonic clock."""
     began: Anchor = field(init=False)
@@ -111,7 +114,7 @@ class Agent:
 
     def _site(self) -> Site:
         seat = self.region, self.cluster, self.engine, self.store, self.clock, self.settings, self.incarnation
-        return Site(*seat, began=self.began, kept=self._kept, prober=self.prober)
+        return Site(*seat, began=self.began, kept=self._kept, prober=self.prober, lister=self.lister)
 
 
 def next_at(site: Site, memory: Memory) -> float:

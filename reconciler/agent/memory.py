@@ -13,6 +13,7 @@ from reconciler.agent.decide import Decision
 from reconciler.agent.granting import Known
 from reconciler.agent.health import Troubles, noted
 from reconciler.agent.lease import Holding
+from reconciler.agent.lister import Lister
 from reconciler.agent.probing.prober import Prober
 from reconciler.agent.reading import Key
 from reconciler.agent.record import Record, Renewal
@@ -84,6 +85,8 @@ class Site:
     kept: Kept
     prober: Prober | None = None
     """Who measures the links, in a thread of its own; None where nobody does."""
+    lister: Lister | None = None
+    """Who lists the copies in the region's store, the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from reconciler.agent.accounts import Accounts, Page, account, summarise
 from reconciler.agent.answers import Answers
+from reconciler.agent.lister import Told
 from reconciler.agent.nodes import NodeRules
 from reconciler.agent.reading import Key
 from reconciler.agent.seen import Seen, left_over
@@ -46,6 +47,8 @@ class Content:
     lease_epoch: int
     probes: tuple[LinkProbe, ...] = ()
     """What was measured by the time it is sent; of no look."""
+    copies: Told | None = None
+    """What stands in the store, the same; None: nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,8 @@ def build(content: Content, health: Sequence[Health], sender: Sender, sequence: 
         sync_errors={name: message[:_LONGEST_SYNC_ERROR] for name, message in errors},
         foreign_pods=content.accounts.foreign_pods,
         probes=content.probes,
+        caches=content.copies.caches if content.copies is not None else None,
+        caches_listed=content.copies.listing if content.copies is not None else None,
         health=tuple(health),
     )
 

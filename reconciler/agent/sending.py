@@ -30,6 +30,8 @@ def reported(site: Site, memory: Memory) -> Memory:
         return memory
     if site.prober is not None:
         content = changed(content, probes=site.prober.probes())
+    if site.lister is not None:
+        content = changed(content, copies=site.lister.told())
     sender = Sender(site.region, site.incarnation)
     try:
         outbox = sent(site.store, content, health, sender, memory.outbox, site.clock.now())

@@ -42,11 +42,11 @@ class How:
 def dataset(source: str, target: str, how: How) -> None:
     """Copy a dataset, or results. Raises Refused and Transient."""
     clock = SystemClock()
-    is_volume = _is_volume(target)
-    marker = not is_volume if how.marker is None else how.marker
+    inside = is_volume(target)
+    marker = not inside if how.marker is None else how.marker
     options = Options(marker=marker, link=how.link, by_size=how.by_size, may_be_empty=how.may_be_empty)
     rate = RateFile(how.rate_file, how.rate, clock.monotonic)
-    with _opened(source, SOURCE) as one, _opened(target, TARGET, inside=is_volume) as other:
+    with opened(source, SOURCE) as one, opened(target, TARGET, inside=inside) as other:
         staged = transfer(one, other, options, rate, clock, lambda progress: screen.say(progress_line(progress)))
     whole = f"{staged.objects} objects, {screen.size(staged.size)}"
     screen.say(f"{source} is at {target}: {whole}; {screen.size(staged.sent_bytes)} of it sent now")
@@ -54,13 +54,14 @@ def dataset(source: str, target: str, how: How) -> None:
 
 def evict(target: str) -> None:
     """Remove a copy. Raises Refused and Transient."""
-    with _opened(target, TARGET, inside=_is_volume(target)) as copy:
+    with opened(target, TARGET, inside=is_volume(target)) as copy:
         objects, size = evict_all(copy, copy, Options(), SystemClock())
     screen.say(f"{target} is removed: {objects} objects, {screen.size(size)}")
 
 
 @contextmanager
-def _opened(uri: str, prefix: str, *, inside: bool = False) -> Iterator[BulkStore]:
+def opened(uri: str, prefix: str, *, inside: bool = False) -> Iterator[BulkStore]:
+    """A folder of a store for the time of a `with` block; `prefix` as `open_bulk` has it. Raises Refused."""
     store = open_bulk(uri, os.environ, prefix, inside=inside)
     try:
         yield store
@@ -68,7 +69,8 @@ def _opened(uri: str, prefix: str, *, inside: bool = False) -> Iterator[BulkStor
         store.close()
 
 
-def _is_volume(uri: str) -> bool:
+def is_volume(uri: str) -> bool:
+    """Whether it is a folder that is mounted or linked where it stands."""
     parts = urlsplit(uri)
     folder = Path(unquote(parts.path))
     return parts.scheme == "file" and (folder.is_mount() or folder.is_symlink())

@@ -229,6 +229,7 @@ class Hub:
             store=self._store_id,
             inputs=digest([named, marks])[:16],
             measured=self._reports.measured(),
+            listings=self._reports.listings(self._clock.now(), absence.away),
         )
 
     def _settled(self, world: World, seen: GitSeen, now: datetime) -> tuple[Outcome, Rendered]:

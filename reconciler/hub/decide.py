@@ -131,7 +131,7 @@ def _advanced(world: World, steady: Steady, now: datetime) -> dict[JobKey, JobRe
     steady.under(policy)
     steady.keep_only(old)
     unread, ungranted = world.ledger.unread, told_ungranted(world.ledger.hub.troubles)
-    staging = staging_intents(old, world.sources.fleet.regions, now)
+    staging = staging_intents(old, world.sources.fleet.regions, now, world.listings)
     records: dict[JobKey, JobRecord] = {}
     for key, record in old.items():
         if record.stage is not None and key not in staging:
@@ -238,6 +238,7 @@ def snapshot_of(world: World, index: Index, lines: Lines = NO_LINES) -> Snapshot
         queued=lines.queued,
         full=lines.full,
         copies=lines.copies,
+        parts=lines.parts,
         arriving=lines.arriving,
         unbrought=lines.unbrought,
         images=world.images,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord, Phase
+from reconciler.planning.copies import is_lost
 
 
 def events_of(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord]) -> tuple[str, ...]:
@@ -15,6 +16,8 @@ def _events(before: Mapping[JobKey, JobRecord], after: Mapping[JobKey, JobRecord
     for key in sorted(key for key, new in after.items() if before.get(key) is not new):
         old, new = before.get(key), after[key]
         if old is not None and old.phase is new.phase and old.last == new.last:
+            if is_lost(new) and not is_lost(old) and new.why is not None:
+                yield f"{key}: {new.why.text}"
             continue
         yield from _ended_before(key, old, new)
         where = f" in {new.last.region}" if new.last is not None and new.current is not None else ""

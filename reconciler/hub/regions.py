@@ -5,15 +5,18 @@ milvus-io/talon#165), and starts anew when the hub does (armadaproject/armada#31
 schema is refused whole: the last good one stays in force and ages.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from pydantic import ValidationError
 
+from reconciler.hub.listed import Listed, listed_in, listing_of
 from reconciler.model.grants import report_key
 from reconciler.model.report import Health, LinkProbe, RegionReport, RegionSummary, WorkloadReport
+from reconciler.planning.copies import Listing
 from reconciler.planning.measured import Measured, Way, measured_links
 from reconciler.planning.shapes import ReportFacts, facts_of
 from reconciler.ports import ObjectStore, Refused, Stored, Transient
@@ -65,6 +68,7 @@ def seen_of(report: RegionReport, before: RegionSeen | None = None) -> RegionSee
             report.incarnation,
             tuple(sorted(health)),
             tuple(sorted(felt.items())),
+            report.caches,
         )
     )
     return RegionSeen(
@@ -118,6 +122,9 @@ class Reports:
         self._broken: dict[str, str] = {}
         self._pool: ThreadPoolExecutor | None = None
         self.seen: dict[str, RegionSeen] = {}
+        self._asked_at: dict[str, float] = {}
+        """Region → when the store was last asked for its report and answered: what differs at the next look was written since."""
+        self._listed: dict[str, Listed] = {}
         self._matter: int | None = None
 
     @property
@@ -134,9 +141,11 @@ class Reports:
         """Ask for every region's report. A region whose report cannot be read keeps the last one, which ages."""
         names = sorted(regions)
         for first in range(0, len(names), self._at_once):  # their bytes are many, so never those of all at a time
-            some = names[first : first + self._at_once]
+            some, asked_at = names[first : first + self._at_once], self._monotonic()
             for name, answer in zip(some, self._asked(some), strict=True):
                 self._take(name, answer)
+                if not isinstance(answer, str):
+                    self._asked_at[name] = asked_at
         for troubles in (self._silent, self._broken):
             for gone in troubles.keys() - set(names):
                 del troubles[gone]
@@ -188,6 +197,7 @@ class Reports:
             self.heard.add(region)
         self._risen[region] = (mark, self._monotonic())
         self.seen[region] = seen_of(report, self.seen.get(region))
+        self._listed[region] = listed_in(report, self._asked_at.get(region))
         self._matter = None
 
     def heard_at(self, region: str) -> float | None:
@@ -208,8 +218,16 @@ class Reports:
         """What all of them have measured of their links."""
         return measured_links({name: seen.probes for name, seen in self.seen.items()}, self.ages())
 
+    def listings(self, now: datetime, silent: Collection[str]) -> dict[str, Listing]:
+        """What stands in the regions' stores, where it was listed of late. `silent`: regions that are not heard of."""
+        at = self._monotonic()
+        heard = ((name, listed) for name, listed in self._listed.items() if name not in silent)
+        found = ((name, listing_of(listed, at, now)) for name, listed in heard)
+        return {name: listing for name, listing in found if listing is not None}
+
     def matter(self) -> int:
         """Changes when anything that a decision could depend on does, in any region."""
         if self._matter is None:
-            self._matter = hash(tuple(sorted((name, seen.matter) for name, seen in self.seen.items())))
+            told = ((name, seen.matter, self._listed[name].began is not None) for name, seen in self.seen.items())
+            self._matter = hash(tuple(sorted(told)))
         return self._matter

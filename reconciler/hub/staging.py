@@ -18,6 +18,7 @@ from reconciler.model.region import Region, StoreAddress
 from reconciler.model.report import WorkloadReport
 from reconciler.model.stage import StageTask
 from reconciler.planning.ahead_of_need import ahead_of_need
+from reconciler.planning.copies import Listing, as_listed, is_lost, why_lost
 from reconciler.planning.decisions import Candidate, Decision, Wait
 from reconciler.planning.evicting import to_evict, uses_of
 from reconciler.planning.lifecycle import Intent, admit, settle
@@ -57,20 +58,24 @@ def tasks_in(records: Mapping[JobKey, JobRecord]) -> dict[JobKey, JobRecord]:
 
 
 def staging_intents(
-    records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region], now: datetime
+    records: Mapping[JobKey, JobRecord], regions: Mapping[str, Region], now: datetime, listings: Mapping[str, Listing]
 ) -> dict[JobKey, tuple[JobRecord, Intent]]:
-    """Every task that the ledger has, turned to what it is for now, and what is wanted of it. Left out are those
-    that nobody will want again (`has_served`): they only become more, and nothing changes them any more."""
-    tasks = {key: task for key, task in tasks_in(records).items() if not has_served(task)}
+    """Every task that the ledger has, with what its region's listing shows, turned to what it is for now, and what is wanted of
+    it. Left out are those that nobody will want again (`has_served`): they only become more, and nothing changes them."""
+    tasks = {key: _as_listed(task, listings) for key, task in tasks_in(records).items() if not has_served(task)}
     if not tasks:
         return {}
     waiting: Mapping[str, Waiting] = waited_for(records)
-    stores, found = stores_of(regions), {}
+    stores, intents = stores_of(regions), {}
     evict = _to_evict(tasks, records, regions)
     for key, task in tasks.items():
         record = turned(task, waited_for=key.job_id in waiting, evict=key.job_id in evict)
-        found[key] = record, intent_of(record, None if rests(task, now) else waiting.get(key.job_id), stores)
-    return found
+        intents[key] = record, intent_of(record, None if rests(task, now) else waiting.get(key.job_id), stores)
+    return intents
+
+
+def _as_listed(record: JobRecord, listings: Mapping[str, Listing]) -> JobRecord:
+    return as_listed(record, listings.get(record.stage.region)) if record.stage is not None else record
 
 
 def _to_evict(
@@ -151,16 +156,24 @@ def begun(record: JobRecord, found: Brought, world: World, now: datetime) -> Job
     return replace_current(record, attempt.moved(Event.STAGING_BEGAN, now))
 
 
+def _with_what_is_left(task: StageTask, before: JobRecord | None) -> StageTask:
+    """The task with what is known to be there of a copy that lost something."""
+    known = before.stage if before is not None else None
+    is_left = known is not None and known.kind == task.kind and known.found is not None
+    return task.model_copy(update={"found": known.found}) if known is not None and is_left else task
+
+
 def new_tasks(
     found: Iterable[StageTask], records: Mapping[JobKey, JobRecord], world: World, priority: int, now: datetime
 ) -> dict[JobKey, JobRecord]:
-    """Records of the tasks that there are none of yet; one that came to nothing or is being removed is noted as it is wanted now,
-    and taken up again. What is under way or there stays as it is."""
+    """Records of the tasks that there are none of yet; one that came to nothing, lost its copy or is being removed is noted as it
+    is wanted now, and taken up again. What is under way or there stays as it is."""
     regions, policy = world.sources.fleet.regions, world.sources.fleet.policy
     stores, fresh = stores_of(regions), {}
-    for task in found:
-        key = key_of(task)
+    for wanted in found:
+        key = key_of(wanted)
         before = records.get(key)
+        task = _with_what_is_left(wanted, before)
         if before is None:
             if key in world.ledger.unread:
                 continue  # a person has to look at its record first
@@ -169,8 +182,8 @@ def new_tasks(
             fresh[key] = settle(record.model_copy(update={"stage": task}), policy, now)
         elif before.phase in (Phase.FAILED, Phase.CANCELLED):
             fresh[key] = before.model_copy(update={"stage": task})
-        elif task.kind == "image" and before.phase is Phase.SUCCEEDED:  # too long ago, or into another mirror
-            fresh[key] = once_more(before, task, now)
+        elif before.phase is Phase.SUCCEEDED and (task.kind == "image" or is_lost(before)):
+            fresh[key] = once_more(before, task, now)  # an image: too long ago, or into another mirror
         elif before.stage is not None and before.stage.kind == "evict":  # once it is gone it is brought again, as is wanted now
             fresh[key] = before.model_copy(update={"stage": task.model_copy(update={"kind": "evict"})})
     return fresh
@@ -194,6 +207,10 @@ def tasks_ahead(
 
 def why_staging(attempt: Attempt, records: Mapping[JobKey, JobRecord]) -> Reason:
     """What a job that waits for its data is told."""
-    tasks = (records.get(JobKey(STAGING_TEAM, name)) for name in attempt.stages)
-    what = " and ".join(sorted(task.stage.what for task in tasks if task is not None and task.stage is not None))
+    found = (records.get(JobKey(STAGING_TEAM, name)) for name in attempt.stages)
+    tasks = [task for task in found if task is not None]
+    lost = next((why for task in tasks if (why := why_lost(task)) is not None), None)
+    if lost is not None:
+        return lost
+    what = " and ".join(sorted(task.stage.what for task in tasks if task.stage is not None))
     return because(Why.STAGING, what=what or "its data", region=attempt.region)

@@ -16,11 +16,12 @@ from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, JobRecord
 from reconciler.model.stage import StageTask
+from reconciler.planning.copies import bytes_to_bring, copies_of, parts_of
 from reconciler.planning.links import LinkKey, crowded_since, full_links, usable_rates
 from reconciler.planning.records import replace_current
 from reconciler.planning.reservations import Transfer, in_turn, reserve
 from reconciler.planning.snapshot import Arriving
-from reconciler.planning.staging import Waiting, copies_of, unbrought
+from reconciler.planning.staging import Waiting, unbrought
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Lines:
     crowded: Mapping[LinkKey, datetime] = field(default_factory=dict)
     """Links of which more is held than may be, and since when."""
     copies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     arriving: Mapping[str, Mapping[str, Arriving]] = field(default_factory=dict)
     unbrought: Mapping[tuple[str, str], Reason] = field(default_factory=dict)
 
@@ -49,10 +51,10 @@ _OVER_LINKS = frozenset({"dataset", "results"})
 def lines_of(tasks: Mapping[JobKey, JobRecord], waiting: Mapping[str, Waiting], world: World, now: datetime) -> Lines:
     """What is so of the links. `waiting`: who waits for which task."""
     fleet, thresholds = world.sources.fleet, world.sources.fleet.policy.thresholds
-    copies, failed = copies_of(tasks.values()), unbrought(tasks.values(), now)
+    copies, parts, failed = copies_of(tasks.values()), parts_of(tasks.values()), unbrought(tasks.values(), now)
     moving = list(_moving(tasks.values()))
     if not moving:
-        return Lines(copies=copies, unbrought=failed)
+        return Lines(copies=copies, parts=parts, unbrought=failed)
     usable = usable_rates(fleet.links, world.measured, thresholds)
     held = held_of(tasks.values())
     crowded = crowded_since(held, usable, _crowded_before(world.ledger.hub.crowded), now)
@@ -70,6 +72,7 @@ def lines_of(tasks: Mapping[JobKey, JobRecord], waiting: Mapping[str, Waiting], 
         full=full,
         crowded=crowded,
         copies=copies,
+        parts=parts,
         unbrought=failed,
         arriving=_arriving(transfers, {one.record.job_id: one.task for one in moving}, left, now),
     )
@@ -114,7 +117,7 @@ def _transfer(moving: _Moving, waiting: Waiting | None) -> Transfer:
         name=record.job_id,
         source=moving.task.source_region,
         target=moving.task.region,
-        bytes_left=progress.bytes_total - progress.bytes_done if progress is not None and known else moving.task.size_bytes,
+        bytes_left=progress.bytes_total - progress.bytes_done if progress is not None and known else bytes_to_bring(moving.task),
         priority=record.spec.priority_value,
         deadline=waiting.deadline if waiting is not None else None,
         since=record.submitted_at,

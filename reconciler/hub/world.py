@@ -15,6 +15,7 @@ from reconciler.model.reasons import Reason
 from reconciler.model.record import JobRecord
 from reconciler.model.region import LossTimes
 from reconciler.model.region_state import RegionCondition
+from reconciler.planning.copies import Listing
 from reconciler.planning.image_facts import ImageFacts
 from reconciler.planning.links import LinkKey
 from reconciler.planning.measured import Measured
@@ -63,6 +64,8 @@ class World:
     """Leases that could not be looked at, or written."""
     measured: Mapping[LinkKey, Measured] = field(default_factory=dict)
     """What the regions have measured of the links between them."""
+    listings: Mapping[str, Listing] = field(default_factory=dict)
+    """What stands in the stores of regions that are heard of, where that was listed."""
     stage_image: str = ""
     """The image of staging workers, where a region does not name its own."""
     loss: Mapping[str, LossTimes] = field(default_factory=dict)

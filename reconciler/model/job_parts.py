@@ -81,12 +81,13 @@ class DatasetUse(Model):
 
 
 class Output(Model):
-    """A folder of results."""
+    """A folder of results. The program writes them to OUTPUT_URI by itself; nothing is copied from the pod."""
 
     path: MountPath
-    """Where the program writes them."""
+    """An empty folder on the node's disk, for what the program puts together before it writes it to OUTPUT_URI. It goes with the
+    attempt."""
     uri: Uri
-    """Where they go: each attempt writes its own folder below it (OUTPUT_URI)."""
+    """Where results are: each attempt writes to its own folder below it, whose address it finds in OUTPUT_URI."""
 
 
 class Volume(Model):

@@ -114,6 +114,10 @@ class Why(StrEnum):
     )
     NOT_SYNCED = "the sync engine of {region} refuses its manifest: {message}"
     STAGING = "{what} is being brought to {region} first; its GPUs are held when that is there"
+    COPY_LOST = (
+        "of {what}, which had been brought to {region}, {percent} % is left in the store there; what is missing is brought again "
+        "before a job that reads it may run there"
+    )
     LINK_BUSY = "it waits for its turn on the link from {source} to {target}"
     LINK_CLOSED = "it waits until there is a link from {source} to {target} that carries something"
     STAGING_FAILED = "{what} could not be brought to {region}: {message}"

@@ -171,6 +171,17 @@ class CacheReport(Model):
     size_bytes_total: int = Field(ge=0)
 
 
+class CacheListing(Model):
+    """The listing by which the copies were found."""
+
+    url: str
+    """Of the store, as the hub had told it."""
+    age_seconds: float = Field(ge=0)
+    """Since it was begun, by the agent's monotonic clock, when the report was made."""
+    left_out: int = Field(default=0, ge=0)
+    """Copies that are not told, for there are too many."""
+
+
 class RegionReport(Model):
     """All that a region says."""
 
@@ -197,5 +208,7 @@ class RegionReport(Model):
     probes: Many[LinkProbe] = ()
     """Links of this region, either way."""
     caches: Many[CacheReport] | None = None
-    """Staged copies in its store; None where nobody has looked."""
+    """Staged copies in its store; None where nobody has looked, or could."""
+    caches_listed: CacheListing | None = None
+    """How they were found; None where they were not."""
     health: Many[Health] = ()

@@ -14,6 +14,15 @@ _DIGITS: Final = 12
 """Of a digest, for people."""
 
 
+class CopyFound(Model):
+    """What a listing of the region's store showed of a copy that had been complete, and was no more."""
+
+    share: float = Field(ge=0, le=1)
+    """Of its bytes, what was there."""
+    at: datetime
+    """The listing was not begun before, by the hub's clock."""
+
+
 class StageTask(Model):
     """One copy of one version of a dataset, or one image in the mirror, in one region, for all jobs there that want it; or one of
     the outputs that an attempt wrote, or the checkpoint that one goes on from."""
@@ -43,6 +52,8 @@ class StageTask(Model):
     """Until all of it is there, as believed when it was decided, behind or beside what the link carried then; None: not noted."""
     estimated_bytes_per_second: int | None = Field(default=None, ge=0)
     """What our transfers together were believed to get of the link then."""
+    found: CopyFound | None = None
+    """Of a dataset: what was left of the copy when it was last seen to lack something."""
 
     @model_validator(mode="after")
     def _an_image_is_in_no_region(self) -> Self:

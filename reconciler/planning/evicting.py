@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from reconciler.model.record import FINISHED, JobRecord, Phase
+from reconciler.planning.copies import bytes_there, is_lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +44,20 @@ def to_evict(tasks: Iterable[JobRecord], uses: Mapping[str, Use], limits: Mappin
 
 
 def _takes_room(record: JobRecord) -> bool:
-    """Whether a copy is there, or comes. One that is being removed is on its way out."""
+    """Whether a copy is there, or comes. One that is being removed is on its way out; of one that is lost there is nothing."""
     made = record.phase is Phase.SUCCEEDED or record.phase not in FINISHED
-    return record.stage is not None and record.stage.kind == "dataset" and made
+    gone = is_lost(record) and not bytes_there(record)
+    return record.stage is not None and record.stage.kind == "dataset" and made and not gone
 
 
 def _least_used(there: list[JobRecord], uses: Mapping[str, Use], limit: int) -> Iterable[str]:
-    over = sum(_size(record) for record in there) - limit
+    over = sum(bytes_there(record) for record in there) - limit
     idle = [record for record in there if record.phase is Phase.SUCCEEDED and not _use(record, uses).now]
     for record in sorted(idle, key=lambda one: (_last_used(one, uses), one.job_id)):
         if over <= 0:
             return
-        over -= _size(record)
+        over -= bytes_there(record)
         yield record.job_id
-
-
-def _size(record: JobRecord) -> int:
-    return record.stage.size_bytes or 0 if record.stage is not None else 0
 
 
 def _use(record: JobRecord, uses: Mapping[str, Use]) -> Use:

@@ -14,6 +14,7 @@ from reconciler.model.names import JobKey
 from reconciler.model.policy import Policy
 from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import FINISHED, REACHABLE, JobRecord, Phase, Source
+from reconciler.planning.copies import why_lost
 from reconciler.planning.endings import not_started
 from reconciler.planning.observed import Seen, observe, waits_for_region
 from reconciler.planning.records import is_stuck, note_release, released, run_limit, run_seconds_left, with_condition, withdraw
@@ -203,7 +204,7 @@ def _phase(record: JobRecord, policy: Policy) -> tuple[Phase, Reason | None]:
     run = record.this_run
     last = run[-1] if run else None
     if last is not None and last.state is State.SUCCEEDED:
-        return Phase.SUCCEEDED, last.reason
+        return Phase.SUCCEEDED, why_lost(record) or last.reason
     if record.cancelled:
         return Phase.CANCELLED, _why_cancelled(record)
     over = _over(record, run, last, policy)
@@ -221,7 +222,7 @@ def _phase(record: JobRecord, policy: Policy) -> tuple[Phase, Reason | None]:
 def _why_current(record: JobRecord, current: Attempt) -> Reason | None:
     if waits_for_region(record):
         return because(Why.REGION_LOST_WAITS, region=current.region, job=str(record.key))
-    return record.why if current.state in (State.PROPOSED, State.STAGING) else current.reason
+    return record.why if current.state in (State.PROPOSED, State.STAGING) else current.reason or why_lost(record)
 
 
 def _over(

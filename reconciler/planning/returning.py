@@ -15,10 +15,11 @@ from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord
 from reconciler.model.stage import Return, StageTask
 from reconciler.planning.compliance import stores_of
+from reconciler.planning.copies import is_done
 from reconciler.planning.links import usable
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.stage_names import return_key, subject_of_output
-from reconciler.planning.staging import can_stage, failed_lately, is_done
+from reconciler.planning.staging import can_stage, failed_lately
 
 
 def returns_of(key: JobKey, attempt: Attempt, snapshot: Snapshot) -> tuple[Return, ...]:

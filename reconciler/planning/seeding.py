@@ -19,11 +19,12 @@ from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import JobRecord
 from reconciler.model.stage import StageTask, what_of_checkpoint
 from reconciler.planning.compliance import Stores, stores_of
+from reconciler.planning.copies import is_done
 from reconciler.planning.filters import reachable
 from reconciler.planning.records import next_number
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.stage_names import checkpoint_key, subject_of_checkpoint
-from reconciler.planning.staging import can_stage, is_done, why_not_to_come
+from reconciler.planning.staging import can_stage, why_not_to_come
 
 NO_WORKER: Final = timedelta(minutes=5)
 """So long a task may be without a worker that runs before its job goes on without it."""

@@ -111,6 +111,8 @@ class Snapshot:
     """Links on which nothing new may begin, and why."""
     copies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Complete staged copies: subject (`kept.subject_of`) → region → URI."""
+    parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Staged copies that have lost something: subject → region → share of the bytes that is there."""
     unbrought: Mapping[tuple[str, str], Reason] = field(default_factory=dict)
     """(subject, region) of what could not be brought there a short while ago, and why."""
     arriving: Mapping[str, Mapping[str, Arriving]] = field(default_factory=dict)

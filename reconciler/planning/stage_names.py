@@ -36,7 +36,12 @@ def checkpoint_key(attempt: str, region: str) -> JobKey:
 
 def staged_uri(region: Region, subject: str) -> str | None:
     """Where a copy of a subject stands in the region's store; None where it has no store."""
-    return None if region.object_store is None else f"{region.object_store.url.rstrip('/')}/staged/{subject}/"
+    return None if region.object_store is None else uri_in(region.object_store.url, subject)
+
+
+def uri_in(store: str, subject: str) -> str:
+    """The same, in the store at that address."""
+    return f"{store.rstrip('/')}/staged/{subject}/"
 
 
 # ---- results ------------------------------------------------------------------------------------------------------

@@ -12,12 +12,13 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from reconciler.model.attempt import Attempt, State
-from reconciler.model.names import LABEL_STAGE, STAGING_TEAM, JobKey
+from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.reasons import Reason, Why, because, code_of
 from reconciler.model.record import FINISHED, JobRecord, Phase
 from reconciler.model.region import StoreAddress
 from reconciler.model.stage import StageTask, TransferEstimate
 from reconciler.planning.compliance import stores_at
+from reconciler.planning.copies import bytes_to_bring, is_done, is_lost
 from reconciler.planning.lifecycle import Intent
 from reconciler.planning.snapshot import RegionView
 from reconciler.planning.stage_names import return_key, staged_uri, unreturned
@@ -51,7 +52,7 @@ def task_for(way: Way, view: RegionView, ahead_for: Iterable[JobKey] = ()) -> St
         source_region=way.region,
         source_uri=way.uri,
         target_uri=target,
-        size_bytes=way.bytes,
+        size_bytes=way.bytes + way.there,
         ahead_for=tuple(map(str, ahead_for)),
         price_usd=way.price_usd,
         estimated_seconds=round(way.seconds, 1),
@@ -60,9 +61,9 @@ def task_for(way: Way, view: RegionView, ahead_for: Iterable[JobKey] = ()) -> St
 
 
 def estimate_of(record: JobRecord) -> TransferEstimate | None:
-    """What a task's next attempt is believed to take; None where that was not noted, or an earlier one of the run began it."""
+    """What a task's next attempt is believed to take; None where that was not noted, or something of it is there."""
     task = record.stage
-    if task is None or task.kind != "dataset" or record.this_run:
+    if task is None or task.kind != "dataset" or record.this_run or task.found is not None:
         return None
     if task.estimated_seconds is None or task.estimated_bytes_per_second is None:
         return None
@@ -129,7 +130,7 @@ def turned(record: JobRecord, *, waited_for: bool, evict: bool) -> JobRecord:
     bring_again = task.kind == "evict" and waited_for
     if bring_again or (task.kind == "dataset" and evict and record.phase is Phase.SUCCEEDED):
         kind = "dataset" if bring_again else "evict"
-        return record.model_copy(update={"stage": task.model_copy(update={"kind": kind})})
+        return record.model_copy(update={"stage": task.model_copy(update={"kind": kind, "found": None})})
     return record
 
 
@@ -141,7 +142,7 @@ def intent_of(record: JobRecord, waiting: Waiting | None, stores: Mapping[str, S
     task = record.stage
     if task is None:
         return Intent(None)
-    if is_done(record):
+    if is_done(record) or (waiting is None and is_lost(record)):
         return Intent(wanted_of(record.spec))
     if task.kind != "evict" and waiting is None:
         # That no worker of it can run is kept: else its job would be sent to wait for it again, at once and for ever. But of a
@@ -170,19 +171,13 @@ def has_served(record: JobRecord) -> bool:
     return (kind == "results" and is_done(record)) or (kind == "checkpoint" and record.phase in FINISHED)
 
 
-def is_done(record: JobRecord) -> bool:
-    """Whether the newest attempt has done what the task is for."""
-    task = record.stage
-    return task is not None and record.phase is Phase.SUCCEEDED and record.spec.labels.get(LABEL_STAGE) == task.kind
-
-
 # ---- how far it has come ------------------------------------------------------------------------------------------
 
 Readiness = Literal["ready", "waiting"]
 
 
 def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness | Reason:
-    """Whether all is there that an attempt waits for; a reason where something will not come."""
+    """Whether all is there that an attempt waits for, and still is; a reason where something will not come."""
     there = True
     for name in attempt.stages:
         task = tasks.get(JobKey(STAGING_TEAM, name))
@@ -234,15 +229,6 @@ def spent_ahead(tasks: Iterable[JobRecord], now: datetime) -> tuple[int, float]:
         if task is None or not task.ahead_for or task.kind != "dataset":
             continue
         comes = record.phase not in FINISHED
-        size += (task.size_bytes or 0) if comes else 0
+        size += (bytes_to_bring(task) or 0) if comes else 0
         usd += (task.price_usd or 0.0) if comes or now < record.submitted_at + timedelta(days=1) else 0.0
     return size, usd
-
-
-def copies_of(tasks: Iterable[JobRecord]) -> dict[str, dict[str, str]]:
-    """Subject → region → URI of every copy that is complete."""
-    found: dict[str, dict[str, str]] = {}
-    for record in tasks:
-        if record.stage is not None and record.stage.kind == "dataset" and is_done(record):
-            found.setdefault(record.stage.subject, {})[record.stage.region] = record.stage.target_uri
-    return found

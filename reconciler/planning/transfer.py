@@ -74,7 +74,7 @@ def _together(legs: Sequence[_Leg]) -> Move:
     rates = [None if way is None else way.bytes_per_second / BYTES_PER_GBIT for way in ways]
     return Move(
         total_bytes=sum(leg.size or 0 for leg in legs),
-        move_bytes=_sum([leg.size for leg in away], 0),
+        move_bytes=_sum([leg.size if leg.source is None else leg.source.bytes for leg in away], 0),
         seconds=seconds_of(ways),
         price_usd=_sum(prices, 0.0),
         uris=tuple(leg.uri for leg in legs),

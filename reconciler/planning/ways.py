@@ -8,7 +8,7 @@ Rules of residency hold for the source as well: what must stay under a tag is no
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.model.fleet import Dataset, Replica, volume_path
 from reconciler.planning.haste import Haste
@@ -28,6 +28,7 @@ class Source:
     region: str
     uri: str
     bytes: int
+    """To be moved."""
     believed: float
     """What the link is believed to give, in bytes a second, whoever uses it."""
     usable: int
@@ -37,6 +38,8 @@ class Source:
     price_usd: float | None
     """None where the link's price is not known; 0 where it is on its way for another job already."""
     rtt_ms: float | None
+    there: int = 0
+    """Bytes of it that stand in the target: of a copy that has lost the others."""
 
     @property
     def bytes_per_second(self) -> float:
@@ -70,12 +73,13 @@ def missing_tag(dataset: Dataset, region: str, snapshot: Snapshot) -> str | None
 
 
 def ways_to(region: str, dataset: Dataset, subject: str, size: int, snapshot: Snapshot) -> list[Source]:
-    """Every way to bring so many bytes of it to `region` now."""
+    """Every way to bring it to `region` now. `size`: its bytes, of which some may stand there."""
+    there = round(size * snapshot.parts.get(subject, {}).get(region, 0.0))
     return [
-        way
+        replace(way, there=there) if there else way
         for source, uri in sorted(_sources_of(dataset, subject, snapshot).items())
         if missing_tag(dataset, source, snapshot) is None
-        and (way := _way((source, region), uri, dataset.name, subject, size, snapshot)) is not None
+        and (way := _way((source, region), uri, dataset.name, subject, size - there, snapshot)) is not None
     ]
 
 

@@ -21,6 +21,7 @@ class _Lane:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     free_at: float = 0.0
+    carried: int = 0
 
 
 class Throttle:
@@ -53,6 +54,11 @@ class Throttle:
             self._rate = rate
             self._changed.notify_all()
 
+    @property
+    def received_bytes(self) -> int:
+        """What the server's callers have got of it."""
+        return self._lanes[1].carried
+
     def close(self) -> None:
         """End everything, whatever is under way."""
         self._over.set()
@@ -84,6 +90,8 @@ class Throttle:
             while some := source.recv(_CHUNK):
                 self._wait_turn(lane, len(some))
                 target.sendall(some)
+                with lane.lock:
+                    lane.carried += len(some)
         for each in (source, target):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.commands import stage
+from reconciler.model.progress import last_progress
 from reconciler.ports import Refused, Transient
+from tests.adapters.s3_server import make_bucket, moto_app, s3_store, serving
 from tests.agent.stage import layouts
 from tests.cli.world import Command
 
@@ -25,7 +27,11 @@ def test_the_newest_complete_checkpoint_comes(command: Command, folder: Path) ->
     step(old, 10)
     step(old, 11, complete=False)
     said = command.done("stage", "checkpoint", f"file://{folder}/with%20space/a1/", f"file://{folder}/with%20space/a2/")
-    assert said == f"step-10 is at file://{folder}/with%20space/a2/ (2 objects, 11 B copied)\n"
+    assert said.splitlines()[-1] == f"step-10 is at file://{folder}/with%20space/a2/ (2 objects, 11 B copied)"
+    progress = last_progress(said)
+    assert progress is not None
+    assert (progress.objects_done, progress.objects_total, progress.bytes_done, progress.bytes_total) == (2, 2, 11, 11)
+    assert sorted(path.name for path in (folder / "with space").iterdir() if path.name != ".partial") == ["a1", "a2"]
     assert sorted(path.relative_to(new).as_posix() for path in new.rglob("*") if path.is_file()) == [
         "step-10/_COMPLETE",
         "step-10/state.json",
@@ -47,6 +53,7 @@ def test_one_that_is_cut_short_is_passed_over_and_told(command: Command, folder:
     for name, body in [*layouts.lightning("epoch=1-step=10.ckpt"), ("epoch=2-step=20.ckpt", layouts.archive()[:-30])]:
         (folder / "ckpt/a1" / name).write_bytes(body)
     said = command.done("stage", "checkpoint", f"file://{folder}/ckpt/a1/", f"file://{folder}/ckpt/a2/").splitlines()
+    said = [line for line in said if not line.startswith("progress ")]
     assert said[0].startswith("epoch=2-step=20.ckpt is not whole and was passed over: epoch=2-step=20.ckpt: the directory")
     assert said[1].startswith("epoch=1-step=10.ckpt is at ")
     assert [path.name for path in (folder / "ckpt/a2").iterdir()] == ["epoch=1-step=10.ckpt"]
@@ -121,6 +128,34 @@ def test_the_first_node_of_several_says_that_it_is_done(folder: Path, monkeypatc
     stage.checkpoint(source, target, wait_seconds=1)
     with pytest.raises(Transient, match="has not brought"):
         stage.checkpoint(f"file://{folder}/ckpt/a0/", target, wait_seconds=1)
+
+
+def test_in_a_bucket_the_plain_variables_open_both_ends_and_the_store_copies(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(moto_app()) as url:
+        make_bucket(url, "checkpoints")
+        with s3_store(url, "checkpoints", "llm") as store:
+            store.put("a1/step-3/w.bin", b"weights", expect=None)
+            store.put("a1/step-3/_COMPLETE", b"", expect=None)
+            keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
+            for name, value in {**keys, "AWS_ENDPOINT_URL_S3": url, "AWS_DEFAULT_REGION": "us-east-1"}.items():
+                monkeypatch.setenv(name, value)
+            source, target = "s3://checkpoints/llm/a1/", "s3://checkpoints/llm/a2/"
+            monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
+            stage.checkpoint(source, target)
+            said = capsys.readouterr().out
+            monkeypatch.setenv("JOB_COMPLETION_INDEX", "3")
+            stage.checkpoint(source, target, wait_seconds=1)
+            keys_there = [item.key for item in store.list("a2")]
+            copied = store.get("a2/step-3/w.bin")
+        assert keys_there == ["a2/.seeded.json", "a2/step-3/_COMPLETE", "a2/step-3/w.bin"]
+        assert copied is not None
+        assert copied.body == b"weights"
+        progress = last_progress(said)
+        assert progress is not None
+        assert (progress.bytes_done, progress.bytes_sent) == (7, 0)
+        assert said.splitlines()[-1] == f"step-3 is at {target} (2 objects, 7 B copied)"
 
 
 def test_another_node_waits_for_the_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from reconciler.model.reasons import Why, because
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.stage import StageTask
 from reconciler.planning.accuracy import rated
+from reconciler.planning.copies import copies_of
 from reconciler.planning.evicting import to_evict
 from reconciler.planning.image_facts import ImageFacts
 from reconciler.planning.mirroring import BELIEVED, image_task, once_more
@@ -20,7 +21,6 @@ from reconciler.planning.stage_names import key_of
 from reconciler.planning.stage_specs import spec_of
 from reconciler.planning.staging import (
     AGAIN,
-    copies_of,
     estimate_of,
     intent_of,
     readiness,

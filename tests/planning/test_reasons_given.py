@@ -53,7 +53,7 @@ def named_in_planning() -> set[str]:
 
 
 def test_no_code_of_planning_is_left_out() -> None:
-    assert named_in_planning() == {why.name for why in (*DECISIONS, *LIVES, *DRAINS, *CONDITIONS, *CAUSES)}
+    assert named_in_planning() == {why.name for why in (*DECISIONS, *LIVES, *DRAINS, *CONDITIONS, *CAUSES, Why.COPY_LOST)}
 
 
 def test_units_of_what_is_too_small() -> None:

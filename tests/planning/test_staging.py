@@ -11,12 +11,12 @@ from reconciler.model.reasons import Reason, Why, code_of
 from reconciler.model.record import JobRecord, Phase, Source
 from reconciler.model.region import StoreAddress
 from reconciler.model.stage import StageTask
+from reconciler.planning.copies import copies_of
 from reconciler.planning.records import replace_current
 from reconciler.planning.stage_names import key_of
 from reconciler.planning.stage_specs import spec_of
 from reconciler.planning.staging import (
     AGAIN,
-    copies_of,
     intent_of,
     readiness,
     turned,

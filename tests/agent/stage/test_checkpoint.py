@@ -1,7 +1,7 @@
 """Seeding a checkpoint: which one is chosen, in what order it is copied, and what is left when the worker dies."""
 
 import pickle
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,33 +9,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.adapters.file_store import FileStore
+from reconciler.adapters.clock import SystemClock
 from reconciler.agent.stage.checkpoints.newest import newest_complete
 from reconciler.agent.stage.checkpoints.seeding import Seeded, is_missing, seed
-from reconciler.ports import ObjectStore, Stored, Transient
-from tests.agent.stores import FailingStore
+from reconciler.ports import Refused, Transient
+from tests.agent.stage.memory import MemoryEnds
+from tests.agent.stage.transfer.ends import Ends
 
 OLD, NEW = "ckpt/llm-a/a1", "ckpt/llm-a/a2"
+Store = Ends | MemoryEnds
 
 
-@pytest.fixture(params=["file store", "store in memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
-    return FileStore(tmp_path) if request.param == "file store" else FailingStore()
+@pytest.fixture(params=["folder", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return Ends("file", "", tmp_path) if request.param == "folder" else MemoryEnds()
 
 
-def write(store: ObjectStore, prefix: str, *names: str, body: bytes = b"x") -> None:
+def write(store: Store, prefix: str, *names: str, body: bytes = b"x") -> None:
     for name in names:
         marks = name.endswith("/.metadata")
-        store.put(f"{prefix}/{name}", pickle.dumps(["nothing"]) if marks else name.encode() + body, expect=None)
+        store.write(prefix, {name: pickle.dumps(["nothing"]) if marks else name.encode() + body})
 
 
-def is_seeded(store: ObjectStore, target: ObjectStore) -> bool:
-    newest = newest_complete(store, OLD)
-    return newest is None or not is_missing(newest, target, NEW)
+def seeded_from(source: Store, target: Store) -> Seeded:
+    with closing(source.end(OLD)) as one, closing(target.end(NEW)) as other:
+        return seed(one, other, SystemClock(), lambda _: None)
 
 
-def names(store: ObjectStore, prefix: str) -> list[str]:
-    return [item.key[len(prefix) + 1 :] for item in store.list(f"{prefix}/")]
+def is_seeded(source: Store, target: Store) -> bool:
+    newest = newest_complete(source.end(OLD))
+    return newest is None or not is_missing(newest, target.end(NEW))
+
+
+def names(store: Store, prefix: str) -> list[str]:
+    return sorted(store.read(prefix))
 
 
 @dataclass(frozen=True)
@@ -66,14 +73,14 @@ CHOICES = {
 
 @pytest.mark.parametrize("case", CHOICES.values(), ids=CHOICES.keys())
 def test_which_is_chosen(case: Case) -> None:
-    store = FailingStore()
+    store = MemoryEnds()
     write(store, OLD, *case.there)
-    found = newest_complete(store, OLD)
+    found = newest_complete(store.end(OLD))
     assert (found.name if found else None) == case.want
-    assert seed(store, OLD, store, NEW).checkpoint == case.want
+    assert seeded_from(store, store).checkpoint == case.want
 
 
-def test_all_of_it_is_copied_and_nothing_else(store: ObjectStore) -> None:
+def test_all_of_it_is_copied_and_nothing_else(store: Store) -> None:
     write(
         store,
         OLD,
@@ -86,187 +93,233 @@ def test_all_of_it_is_copied_and_nothing_else(store: ObjectStore) -> None:
         "step-30/half",
     )
     write(store, f"{OLD}0", "step-99/_COMPLETE")
-    size = sum(item.size for item in store.list(f"{OLD}/step-20/"))
-    assert seed(store, OLD, store, f"{NEW}/") == Seeded("step-20", 4, size)
+    size = sum(len(body) for body in store.read(f"{OLD}/step-20").values())
+    assert seeded_from(store, store) == Seeded("step-20", 4, size)
     assert names(store, NEW) == ["step-20/.metadata", "step-20/_COMPLETE", "step-20/a", "step-20/deep/b"]
-    copied = store.get(f"{NEW}/step-20/deep/b")
-    assert copied is not None
-    assert copied.body == b"step-20/deep/bx"
+    assert store.read(NEW)["step-20/deep/b"] == b"step-20/deep/bx"
 
 
-def test_nothing_to_copy_is_fine(store: ObjectStore) -> None:
-    assert seed(store, OLD, store, NEW) == Seeded(None)
+def test_nothing_to_copy_is_fine(store: Store) -> None:
+    assert seeded_from(store, store) == Seeded(None)
     assert names(store, NEW) == []
 
 
-def test_a_second_time_there_is_nothing_to_do(store: ObjectStore) -> None:
+def test_a_second_time_there_is_nothing_to_do(store: Store) -> None:
     write(store, OLD, "step-20/a", "step-20/_COMPLETE")
     assert not is_seeded(store, store)
-    seed(store, OLD, store, NEW)
+    seeded_from(store, store)
     assert is_seeded(store, store)
-    assert seed(store, OLD, store, NEW) == Seeded("step-20")
+    assert seeded_from(store, store) == Seeded("step-20")
 
 
-def test_what_the_target_has_itself_and_newer_is_never_touched(store: ObjectStore) -> None:
+def test_what_the_target_has_itself_and_newer_is_never_touched(store: Store) -> None:
     write(store, OLD, "step-20/a", "step-20/_COMPLETE")
     write(store, NEW, "step-30/a", "step-30/_COMPLETE")
     before = names(store, NEW)
-    assert seed(store, OLD, store, NEW) == Seeded("step-30")
+    assert seeded_from(store, store) == Seeded("step-30")
     assert names(store, NEW) == before
 
 
-def test_an_older_one_in_the_target_stays_beside_the_newer(store: ObjectStore) -> None:
+def test_an_older_one_in_the_target_stays_beside_the_newer(store: Store) -> None:
     write(store, OLD, "step-20/a", "step-20/_COMPLETE")
     write(store, NEW, "step-9/a", "step-9/_COMPLETE")
-    assert seed(store, OLD, store, NEW).checkpoint == "step-20"
-    found = newest_complete(store, NEW)
+    assert seeded_from(store, store).checkpoint == "step-20"
+    found = newest_complete(store.end(NEW))
     assert found is not None
     assert found.name == "step-20"
     assert "step-9/_COMPLETE" in names(store, NEW)
 
 
 def test_a_half_written_one_of_that_name_in_the_target_is_made_whole() -> None:
-    store = FailingStore()
+    store = MemoryEnds()
     write(store, OLD, "step-20/a", "step-20/b", "step-20/_COMPLETE")
     write(store, NEW, "step-20/a")
-    store.put(f"{NEW}/step-20/b", b"cut", expect=None)
-    assert seed(store, OLD, store, NEW).copied_objects == 2
-    assert store.objects[f"{NEW}/step-20/b"].body == b"step-20/bx"
+    store.write(NEW, {"step-20/b": b"cut"})
+    seeded_from(store, store)
+    assert store.read(NEW)["step-20/b"] == b"step-20/bx"
 
 
 def test_as_new_a_one_in_the_target_is_left_whatever_marks_it() -> None:
-    store = FailingStore()
+    store = MemoryEnds()
     write(store, OLD, "step-20/a", "step-20/.metadata")
     write(store, NEW, "step-20/a", "step-20/_COMPLETE", body=b"own")
-    assert seed(store, OLD, store, NEW) == Seeded("step-20")
+    assert seeded_from(store, store) == Seeded("step-20")
 
 
 def test_no_marker_is_written_while_a_part_is_missing() -> None:
-    class Leaky(FailingStore):
-        """Loses what is written first."""
-
-        def put(self, key: str, body: bytes, *, expect: str | None) -> str:
-            etag = super().put(key, body, expect=expect)
-            if key.endswith("/a"):
-                self.delete(key)
-            return etag
-
-    source, target = FailingStore(), Leaky()
+    source, target = MemoryEnds(), MemoryEnds()
     write(source, OLD, "step-20/a", "step-20/_COMPLETE")
-    with pytest.raises(Transient):
-        seed(source, OLD, target, NEW)
-    assert newest_complete(target, NEW) is None
+
+    def lose(call: str, key: str) -> None:
+        if call == "put" and key.endswith("/a"):
+            target.remove(NEW, "step-20/a")
+
+    target.after = lose
+    with pytest.raises(Refused, match="are not there as they were sent"):
+        seeded_from(source, target)
+    assert names(target, NEW) == []
+
+
+def test_no_marker_is_written_when_a_part_is_lost_just_before_it() -> None:
+    source, target = MemoryEnds(), MemoryEnds()
+    write(source, OLD, "step-20/a", "step-20/.metadata", "step-20/_COMPLETE")
+    seen: list[list[str]] = []
+
+    def lose(call: str, key: str) -> None:
+        if call == "put":
+            seen.append(names(target, NEW))
+            if key.endswith("/.metadata") and len(seen) == 2:
+                target.remove(NEW, "step-20/a")
+
+    target.before = lose
+    assert seeded_from(source, target).checkpoint == "step-20"
+    assert seen == [
+        [],
+        ["step-20/a"],
+        [],  # the marker that had been written without it was taken back
+        ["step-20/a"],
+        ["step-20/.metadata", "step-20/a"],
+    ]
+    assert names(target, NEW) == names(source, OLD)
 
 
 def test_with_one_marker_of_two_it_is_not_done() -> None:
-    store = FailingStore()
+    store = MemoryEnds()
     write(store, OLD, "step-20/a", "step-20/.metadata", "step-20/_COMPLETE")
-    write(store, NEW, "step-20/a", "step-20/.metadata")
-    assert seed(store, OLD, store, NEW).copied_objects == 1
+    seeded_from(store, store)
+    store.remove(NEW, "step-20/_COMPLETE")
+    assert seeded_from(store, store).copied_objects == 1
     assert "step-20/_COMPLETE" in names(store, NEW)
 
 
-class Dying(FailingStore):
-    """Dies at a write, before or after it was done."""
+WRITES = ("put", "copy")
 
-    die_at = -1
-    after = False
 
-    def put(self, key: str, body: bytes, *, expect: str | None) -> str:
-        dies = self.writes == self.die_at
-        if dies and not self.after:
+class Death:
+    """Comes at a write, before or after it was done; nothing is done after it."""
+
+    def __init__(self, store: MemoryEnds, at: int, *, after: bool) -> None:
+        self._at, self._calls, self._dead = at, 0, False
+        store.before = lambda call, _key: self._come(call, is_first=True, dies=not after)
+        store.after = lambda call, _key: self._come(call, is_first=False, dies=after)
+
+    def _come(self, call: str, *, is_first: bool, dies: bool) -> None:
+        if call in WRITES:
+            self._dead = self._dead or (dies and self._calls == self._at)
+            self._calls += not is_first
+        if self._dead:
             raise KeyboardInterrupt
-        etag = super().put(key, body, expect=expect)
-        if dies:
-            raise KeyboardInterrupt
-        return etag
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("number", range(5))
 def test_stopped_at_any_instant_it_is_complete_nowhere_and_goes_on(number: int, after: bool) -> None:
-    source, target = FailingStore(), Dying()
+    source, target = MemoryEnds(), MemoryEnds()
     write(source, OLD, "step-20/a", "step-20/b", "step-20/c", "step-20/.metadata", "step-20/_COMPLETE")
-    target.die_at, target.after = number, after
+    Death(target, number, after=after)
     with pytest.raises(KeyboardInterrupt):
-        seed(source, OLD, target, NEW)
-    found = newest_complete(target, NEW)
+        seeded_from(source, target)
+    target.before = target.after = lambda _call, _key: None
+    found = newest_complete(target.end(NEW))
     if found is not None:
         assert {"step-20/a", "step-20/b", "step-20/c"} <= found.objects.keys()
-    target.die_at = -1
     there = len(names(target, NEW))
-    assert seed(source, OLD, target, NEW).copied_objects == 5 - there
-    assert sorted(names(target, NEW)) == sorted(names(source, OLD))
+    assert seeded_from(source, target).copied_objects == 5 - there
+    assert target.read(NEW) == source.read(OLD)
 
 
 def test_a_checkpoint_that_is_deleted_while_it_is_copied_gives_way_to_the_next() -> None:
-    class Cleaning(FailingStore):
-        """Somebody keeps the newest only, and writes one more while the copy goes on."""
-
-        def get(self, key: str) -> Stored | None:
-            if key == f"{OLD}/step-20/b":
-                for name in ("a", "b", "_COMPLETE"):
-                    self.delete(f"{OLD}/step-20/{name}")
-                write(self, OLD, "step-40/a", "step-40/_COMPLETE")
-            return super().get(key)
-
-    source, target = Cleaning(), FailingStore()
+    """Somebody keeps the newest only, and writes one more while the copy goes on."""
+    source, target = MemoryEnds(), MemoryEnds()
     write(source, OLD, "step-20/a", "step-20/b", "step-20/_COMPLETE")
-    assert seed(source, OLD, target, NEW).checkpoint == "step-40"
-    found = newest_complete(target, NEW)
-    assert found is not None
-    assert found.name == "step-40"
+
+    def clean(call: str, key: str) -> None:
+        if (call, key) == ("open", f"{OLD}/step-20/b"):
+            for name in ("a", "b", "_COMPLETE"):
+                source.remove(OLD, f"step-20/{name}")
+            write(source, OLD, "step-40/a", "step-40/_COMPLETE")
+
+    source.before = clean
+    assert seeded_from(source, target).checkpoint == "step-40"
+    assert names(target, NEW) == ["step-40/_COMPLETE", "step-40/a"], "what was given up is taken back"
+
+
+def test_one_that_vanishes_at_its_end_gives_way_to_the_one_before() -> None:
+    source, target = MemoryEnds(), MemoryEnds()
+    write(source, OLD, "step-20/a", "step-20/_COMPLETE", "step-10/a", "step-10/_COMPLETE")
+
+    def vanish(call: str, key: str) -> None:
+        if (call, key) == ("put", f"{NEW}/step-20/a"):
+            source.remove(OLD, "step-20/_COMPLETE")
+
+    target.after = vanish
+    assert seeded_from(source, target).checkpoint == "step-10"
+    assert names(target, NEW) == ["step-10/_COMPLETE", "step-10/a"]
 
 
 def test_a_source_that_never_holds_still_is_said_to_do_so() -> None:
-    class Restless(FailingStore):
-        def get(self, key: str) -> Stored | None:
-            found = super().get(key)
-            return Stored(found.body + b"!", found.etag) if found else None
-
-    source = Restless()
+    source = MemoryEnds()
     write(source, OLD, "step-20/a", "step-20/_COMPLETE")
-    with pytest.raises(Transient, match="keep changing"):
-        seed(source, OLD, FailingStore(), NEW)
+    source.before = lambda call, _key: write(source, OLD, "step-20/a") if call == "open" else None
+    with pytest.raises(Transient, match="keep changing while they are copied; stop who writes there") as told:
+        seeded_from(source, MemoryEnds())
+    assert "dataset" not in str(told.value)
 
 
-class Crowd(FailingStore):
-    """Another worker writes each object just before we do."""
+@pytest.mark.parametrize("again", [("a", "b", "_COMPLETE"), ("a",)], ids=["all of it", "a part that was copied"])
+def test_one_that_is_written_again_while_it_is_copied_is_chosen_again(again: tuple[str, ...]) -> None:
+    source, target = MemoryEnds(), MemoryEnds()
+    write(source, OLD, "last.ckpt/a", "last.ckpt/b", "last.ckpt/_COMPLETE")
+    times = []
 
-    other = b""
+    def rewrite(call: str, key: str) -> None:
+        if call == "put" and len(target.read(NEW)) == 2 and not times:
+            assert key.endswith(("/a", "/b"))
+            times.append(key)
+            write(source, OLD, *(f"last.ckpt/{name}" for name in again), body=b"y")
+            assert target.read(NEW)["last.ckpt/a"] == b"last.ckpt/ax"
 
-    def put(self, key: str, body: bytes, *, expect: str | None) -> str:
-        if key not in self.objects:
-            super().put(key, self.other or body, expect=None)
-        return super().put(key, body, expect=expect)
+    target.after = rewrite
+    assert seeded_from(source, target).checkpoint == "last.ckpt"
+    assert target.read(NEW) == source.read(OLD)
 
 
 def test_several_at_once_copy_the_same() -> None:
-    source, target = FailingStore(), Crowd()
+    """Another worker writes each object just before we do."""
+    source, target = MemoryEnds(), MemoryEnds()
     write(source, OLD, "step-20/a", "step-20/_COMPLETE")
-    seed(source, OLD, target, NEW)
+
+    def write_too(call: str, key: str) -> None:
+        if call == "put":
+            target.write("", {key: source.read(OLD)[key.removeprefix(f"{NEW}/")]})
+
+    target.before = write_too
+    seeded_from(source, target)
     assert is_seeded(source, target)
+    assert target.read(NEW) == source.read(OLD)
 
 
 def test_somebody_else_who_writes_something_else_is_an_error() -> None:
-    source, target = FailingStore(), Crowd()
-    target.other = b"theirs"
+    source, target = MemoryEnds(), MemoryEnds()
     write(source, OLD, "step-20/a", "step-20/_COMPLETE")
-    with pytest.raises(Transient, match="somebody else"):
-        seed(source, OLD, target, NEW)
+    target.after = lambda call, key: target.write("", {key: b"theirs"}) if call == "put" else None
+    with pytest.raises(Refused, match=r"see whether .* something else writes there"):
+        seeded_from(source, target)
+    assert newest_complete(target.end(NEW)) is None
 
 
 def test_folders_that_a_store_shows_as_objects_are_none() -> None:
-    store = FailingStore()
-    write(store, OLD, "step-20/", "step-20/sub/", "step-20/a", "step-20/_COMPLETE")
-    seed(store, OLD, store, NEW)
+    store = MemoryEnds()
+    write(store, OLD, "step-20/a", "step-20/_COMPLETE")
+    store.write(OLD, {"step-20/": b"", "step-20/sub/": b"", "step-30/": b"x"})
+    seeded_from(store, store)
     assert names(store, NEW) == ["step-20/_COMPLETE", "step-20/a"]
 
 
 def test_a_whole_bucket_may_be_the_prefix() -> None:
-    store = FailingStore()
-    store.put("step-3/_COMPLETE", b"", expect=None)
-    found = newest_complete(store, "")
+    store = MemoryEnds()
+    store.write("", {"step-3/_COMPLETE": b""})
+    found = newest_complete(store.end(""))
     assert found is not None
     assert found.name == "step-3"
 
@@ -280,14 +333,14 @@ keys = st.frozensets(st.tuples(folders, parts), max_size=12)
 def test_whatever_is_there_the_target_ends_with_one_at_least_as_new(
     source_keys: frozenset[tuple[str, str]], target_keys: frozenset[tuple[str, str]]
 ) -> None:
-    source, target = FailingStore(), FailingStore()
+    source, target = MemoryEnds(), MemoryEnds()
     write(source, OLD, *sorted("/".join(key) for key in source_keys))
     write(target, NEW, *sorted("/".join(key) for key in target_keys), body=b"own")
-    newest = newest_complete(source, OLD)
+    newest = newest_complete(source.end(OLD))
     complete_before = {key for key in target.objects if _is_complete(target, key)}
     before = dict(target.objects)
-    seeded = seed(source, OLD, target, NEW)
-    found = newest_complete(target, NEW)
+    seeded = seeded_from(source, target)
+    found = newest_complete(target.end(NEW))
     assert (found.name if found else None) == seeded.checkpoint
     if newest is not None:
         assert found is not None
@@ -298,7 +351,6 @@ def test_whatever_is_there_the_target_ends_with_one_at_least_as_new(
     assert is_seeded(source, target)
 
 
-def _is_complete(store: FailingStore, key: str) -> bool:
+def _is_complete(store: MemoryEnds, key: str) -> bool:
     folder = key.rpartition("/")[0]
-    listed: Iterator[str] = (item.key for item in store.list(f"{folder}/"))
-    return any(one in (f"{folder}/_COMPLETE", f"{folder}/.metadata") for one in listed)
+    return any(one in store.objects for one in (f"{folder}/_COMPLETE", f"{folder}/.metadata"))

@@ -2,24 +2,22 @@
 
 import pickle
 import random
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from reconciler.adapters.file_store import FileStore
+from reconciler.adapters.clock import SystemClock
 from reconciler.agent.stage.checkpoints.names import age_of
 from reconciler.agent.stage.checkpoints.newest import newest_complete
-from reconciler.agent.stage.checkpoints.seeding import seed
+from reconciler.agent.stage.checkpoints.seeding import Seeded, seed
 from reconciler.agent.stage.checkpoints.wholeness import damage
-from reconciler.ports import ObjectStore
-from tests.adapters.s3_server import make_bucket, moto_app, s3_store, serving
 from tests.agent.stage import layouts
 from tests.agent.stage.layouts import Written
-from tests.agent.stores import FailingStore
+from tests.agent.stage.memory import MemoryEnds
+from tests.agent.stage.transfer.ends import Ends
 
 OLD, NEW = "ckpt/llm-a/a1", "ckpt/llm-a/a2"
 
@@ -54,48 +52,39 @@ LAYOUTS = {
 each_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
 
 
-@pytest.fixture(scope="module")
-def s3_url() -> Iterator[str]:
-    with serving(moto_app()) as url:
-        yield url
-
-
 @pytest.fixture(params=["file", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
-    if request.param == "file":
-        yield FileStore(tmp_path)
-        return
-    url, bucket = request.getfixturevalue("s3_url"), f"b-{uuid.uuid4().hex}"
-    make_bucket(url, bucket)
-    with ExitStack() as stack:
-        yield stack.enter_context(s3_store(url, bucket, "fleet"))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Ends:
+    return Ends(request.param, "" if request.param == "file" else request.getfixturevalue("s3_url"), tmp_path)
 
 
-def put(store: ObjectStore, written: Written, prefix: str = OLD) -> None:
-    for name, body in written:
-        store.put(f"{prefix}/{name}", body, expect=store.etag(f"{prefix}/{name}"))
+def put(store: Ends | MemoryEnds, written: Written, prefix: str = OLD) -> None:
+    store.write(prefix, dict(written))
 
 
-def chosen(store: ObjectStore) -> str | None:
-    found = newest_complete(store, OLD)
+def chosen(store: MemoryEnds) -> str | None:
+    found = newest_complete(store.end(OLD))
     return found.name if found is not None else None
 
 
+def seeded_in(store: Ends | MemoryEnds) -> Seeded:
+    with closing(store.end(OLD)) as source, closing(store.end(NEW)) as target:
+        return seed(source, target, SystemClock(), lambda _: None)
+
+
 @each_layout
-def test_one_that_is_written_to_its_end_is_chosen_and_copied_whole(store: ObjectStore, layout: Layout) -> None:
+def test_one_that_is_written_to_its_end_is_chosen_and_copied_whole(store: Ends, layout: Layout) -> None:
     put(store, layout.older)
     put(store, layout.newer)
-    seeded = seed(store, OLD, store, NEW)
+    seeded = seeded_in(store)
     assert (seeded.checkpoint, seeded.passed_over) == (layout.names[1], {})
-    copied = {item.key.removeprefix(f"{NEW}/") for item in store.list(f"{NEW}/")}
-    assert copied == {name for name, _ in layout.newer}
-    assert seed(store, OLD, store, NEW).copied_objects == 0
+    assert store.read(NEW) == dict(layout.newer)
+    assert seeded_in(store).copied_objects == 0
 
 
 @each_layout
 def test_one_whose_writer_died_between_any_two_objects_is_not_chosen(layout: Layout) -> None:
     for written in range(len(layout.newer)):
-        store = FailingStore()
+        store = MemoryEnds()
         put(store, [*layout.older, *layout.newer[:written]])
         assert chosen(store) == layout.names[0], layout.newer[:written]
 
@@ -104,11 +93,11 @@ def test_one_whose_writer_died_between_any_two_objects_is_not_chosen(layout: Lay
 def test_one_whose_writer_died_within_any_object_is_not_seeded(layout: Layout) -> None:
     for written, (name, body) in enumerate(layout.newer):
         for cut in {0, len(body) // 2, len(body) - 1} - {len(body), -1}:
-            store = FailingStore()
+            store = MemoryEnds()
             put(store, [*layout.older, *layout.newer[:written], (name, body[:cut])])
-            seeded = seed(store, OLD, store, NEW)
+            seeded = seeded_in(store)
             assert seeded.checkpoint == layout.names[0], (name, cut)
-            assert not list(store.list(f"{NEW}/{layout.names[1]}")), "programs take the newest by name, half or not"
+            assert store.read(NEW) == dict(layout.older), "programs take the newest by name, half or not"
 
 
 LEFT_OUT_UNSEEN = (
@@ -127,14 +116,14 @@ LEFT_OUT_UNSEEN = (
 def test_one_that_a_tool_brought_in_any_order_is_not_chosen_while_a_part_is_missing(layout: Layout) -> None:
     is_marked = layout.newer[-1][0].endswith("/_COMPLETE")  # the program's own word, which must be written last
     for name, _ in [] if is_marked else layout.newer:
-        store = FailingStore()
+        store = MemoryEnds()
         put(store, [*layout.older, *(one for one in layout.newer if one[0] != name)])
         assert chosen(store) == layout.names[1 if name.endswith(LEFT_OUT_UNSEEN) else 0], name
 
 
 @each_layout
 def test_objects_beside_it_change_nothing(layout: Layout) -> None:
-    store = FailingStore()
+    store = MemoryEnds()
     put(store, [*layout.older, *layout.newer, (f"{layout.names[1]}/eval.log", b"x"), ("notes.txt", b"x"), ("latest", b"step-7")])
     assert chosen(store) == layout.names[1]
 
@@ -148,11 +137,11 @@ def test_no_pickle_is_ever_loaded(tmp_path: Path) -> None:
 
     pickle.loads(pickle.dumps(Trap()))  # noqa: S301 - it bites
     trap.unlink()
-    store = FailingStore()
+    store = MemoryEnds()
     put(store, [("step-1/__0_0.distcp", pickle.dumps(Trap())), ("step-1/.metadata", pickle.dumps([Trap(), "__0_0.distcp"]))])
     put(store, [("last.ckpt", pickle.dumps(Trap()))])
-    assert seed(store, OLD, store, NEW).checkpoint == "last.ckpt"
-    store.delete(f"{OLD}/last.ckpt")
+    assert seeded_in(store).checkpoint == "last.ckpt"
+    store.remove(OLD, "last.ckpt")
     assert chosen(store) == "step-1"
     assert not trap.exists()
 
@@ -184,7 +173,7 @@ INCOMPLETE = {
 
 @pytest.mark.parametrize("written", INCOMPLETE.values(), ids=INCOMPLETE.keys())
 def test_what_is_none(written: Written) -> None:
-    store = FailingStore()
+    store = MemoryEnds()
     put(store, written)
     assert chosen(store) is None
 
@@ -218,6 +207,9 @@ WHOLE = {
     "safetensors": ("model.safetensors", layouts.tensors()),
     "a pickle of an older torch, of which nothing can be told": ("optimizer.pt", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.half"),
     "an empty file that may be empty": ("merges.txt", b""),
+    "an archive with the longest comment": ("last.ckpt", layouts.archive()[:-2] + b"\xff\xff" + bytes(65535)),
+    "an archive larger than what is read of its end": ("last.ckpt", layouts.archive(200_000)),
+    "a file shorter than any archive": ("training_args.bin", b"PK"),
 }
 CUT = {
     "an archive that has lost its last byte": (
@@ -236,27 +228,37 @@ CUT = {
     "safetensors within the header": ("model.safetensors", layouts.tensors()[:40], "it ends within its header"),
     "safetensors within a tensor": ("model.safetensors", layouts.tensors(400)[:-1], "bytes of"),
     "safetensors of zeros, as a crash leaves them": ("model.safetensors", bytes(300), "its header cannot be read"),
+    "safetensors of whose header only the length is there": ("model.safetensors", bytes(8), "its header cannot be read"),
+    "safetensors whose header is no JSON": ("model.safetensors", b"\x09" + bytes(7) + b'{"a": xyz' + bytes(9), "cannot be read"),
 }
+
+
+def damaged(name: str, body: bytes) -> str | None:
+    def read(offset: int, size: int) -> bytes:
+        assert 0 <= offset <= offset + size <= len(body), "a store refuses a range that is not there"
+        return body[offset : offset + size]
+
+    return damage(name, len(body), read)
 
 
 @pytest.mark.parametrize(("name", "body"), WHOLE.values(), ids=WHOLE.keys())
 def test_nothing_is_said_against_a_whole_file(name: str, body: bytes) -> None:
-    assert damage(name, body) is None
+    assert damaged(name, body) is None
 
 
 @pytest.mark.parametrize(("name", "body", "said"), CUT.values(), ids=CUT.keys())
 def test_a_file_that_was_cut_short_is_known(name: str, body: bytes, said: str) -> None:
-    assert said in (damage(name, body) or "")
+    assert said in (damaged(name, body) or "")
 
 
-def test_one_that_is_cut_short_gives_way_to_the_one_before_and_says_so(store: ObjectStore) -> None:
+def test_one_that_is_cut_short_gives_way_to_the_one_before_and_says_so(store: Ends) -> None:
     older, newer = layouts.trainer(900), layouts.trainer(1000)
     name, body = newer[2]
     put(store, [*older, *newer, (name, body[:-7])])
-    before = {item.key: item.size for item in store.list(f"{OLD}/")}
-    seeded = seed(store, OLD, store, NEW)
+    before = store.read(OLD)
+    seeded = seeded_in(store)
     assert seeded.checkpoint == "checkpoint-900"
     assert list(seeded.passed_over) == ["checkpoint-1000"]
     assert f"{name}: it has" in seeded.passed_over["checkpoint-1000"]
-    assert {item.key.split("/")[3] for item in store.list(f"{NEW}/")} == {"checkpoint-900"}
-    assert {item.key: item.size for item in store.list(f"{OLD}/")} == before
+    assert store.read(NEW) == dict(older)
+    assert store.read(OLD) == before

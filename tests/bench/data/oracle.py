@@ -24,8 +24,8 @@ from reconciler.model.names import STAGING_TEAM, JobKey
 from reconciler.model.quantity import whole
 from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import FINISHED, JobRecord
+from reconciler.planning.copies import copies_of
 from reconciler.planning.links import LinkKey
-from reconciler.planning.staging import copies_of
 from tests.bench.data.arrivals import Arrival
 from tests.bench.data.course import Course, suits
 from tests.bench.data.curves import HOUR, Curve

@@ -1,7 +1,7 @@
 """When a checkpoint is complete, for the layouts that training programs write. docs/checkpoints.md says the same to people.
 
 Decides from the names and sizes of a listing and from the small files that say what belongs together; the large files are for
-wholeness.py, when they are read anyway. A checkpoint is a folder `<prefix>/<name>/…`, or a file `<prefix>/<name>.ckpt`. It is
+wholeness.py. A checkpoint is a folder `<prefix>/<name>/…`, or a file `<prefix>/<name>.ckpt`. It is
 complete when
 
 - `_COMPLETE` stands in it: the program's own word, which it writes last; nothing else is asked.
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from reconciler.agent.stage.checkpoints.names import SINGLE_FILE, Age, age_of
-from reconciler.ports import Listed
+from reconciler.bulk_port import Found
 
 DCP, LIGHTNING, TRAINER, MARKED = ".metadata", "meta.pt", "trainer_state.json", "_COMPLETE"
 MARKERS: Final = (DCP, LIGHTNING, TRAINER, MARKED)
@@ -46,10 +46,10 @@ Read = Callable[[str], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint: its name, and its objects by name below the prefix, with their sizes in bytes."""
+    """A checkpoint: its name, and its objects by name below the prefix, as they were listed."""
 
     name: str
-    objects: Mapping[str, int]
+    objects: Mapping[str, Found]
 
     @property
     def age(self) -> Age:
@@ -59,7 +59,7 @@ class Checkpoint:
     @property
     def size(self) -> int:
         """Bytes of all its objects."""
-        return sum(self.objects.values())
+        return sum(one.size for one in self.objects.values())
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -71,16 +71,15 @@ class Checkpoint:
         return f"{self.name}/{marker}" in self.objects
 
 
-def candidates(listed: Iterable[Listed], prefix: str) -> list[Checkpoint]:
-    """All that could be a checkpoint below a prefix (with its `/`), complete or not."""
-    found: dict[str, dict[str, int]] = defaultdict(dict)
-    for item in listed:
-        name = item.key[len(prefix) :]
-        first, slash, rest = name.partition("/")
-        if name.endswith("/") or (slash and not (first and rest)):  # some stores show folders as empty objects
+def candidates(listed: Iterable[Found]) -> list[Checkpoint]:
+    """All that could be a checkpoint in a folder, complete or not."""
+    found: dict[str, dict[str, Found]] = defaultdict(dict)
+    for one in listed:
+        first, slash, rest = one.key.partition("/")
+        if one.key.endswith("/") or (slash and not (first and rest)):  # some stores show folders as empty objects
             continue
         if slash or (first.endswith(SINGLE_FILE) and first != SINGLE_FILE):
-            found[first][name] = item.size
+            found[first][one.key] = one
     return [Checkpoint(name, objects) for name, objects in found.items()]
 
 
@@ -91,7 +90,7 @@ def lacks(found: Checkpoint, read: Read) -> str | None:
     if _UNFINISHED.search(found.name):
         return "its name says that it is being written"
     if found.name in found.objects:
-        return None if found.objects[found.name] else "it is empty"
+        return None if found.objects[found.name].size else "it is empty"
     if not found.has(DCP) and not found.has(TRAINER):
         return f"none of {DCP}, {TRAINER}, {MARKED} is in it"
     return next(_gaps(found, read), None)
@@ -142,7 +141,8 @@ def _shards_missing(found: Checkpoint, folder: str, read: Read) -> Iterator[str]
 
 
 def _absent(found: Checkpoint, folder: str, names: set[str]) -> Iterator[str]:
-    yield from (f"{folder}/{name} is missing" for name in sorted(names) if not found.objects.get(f"{folder}/{name}"))
+    there = {name for name, one in found.objects.items() if one.size}
+    yield from (f"{folder}/{name} is missing" for name in sorted(names) if f"{folder}/{name}" not in there)
 
 
 def _json(body: bytes | None) -> dict[str, Any]:

@@ -1,41 +1,42 @@
-"""The newest complete checkpoint below a prefix of a store.
+"""The newest complete checkpoint in a folder of a store.
 
 Decides nothing of its own: layouts.py says what is complete, names.py what is newer. Small files are read, newest first, until
-one is complete; large ones are not.
+one is complete; large ones are not. Invariant: what is read is of the version that was listed, else `Changed` is raised.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from functools import partial
 
-from reconciler.agent.stage.checkpoints.layouts import Checkpoint, Read, candidates, lacks
-from reconciler.ports import ObjectStore
-
-
-def newest_complete(store: ObjectStore, prefix: str, passed_over: Collection[str] = ()) -> Checkpoint | None:
-    """The newest complete checkpoint below a prefix, but for those named. Raises Transient or Refused."""
-    below = as_folder(prefix)
-    read = reading(store, below)
-    there = sorted(candidates(store.list(below), below), key=lambda one: one.age, reverse=True)
-    return next((one for one in there if one.name not in passed_over and lacks(one, read) is None), None)
+from reconciler.agent.stage.checkpoints.layouts import Checkpoint, candidates, lacks
+from reconciler.bulk_port import BulkSource, Found
+from reconciler.ports import Transient
 
 
-def complete_ones(store: ObjectStore, prefix: str) -> list[Checkpoint]:
-    """All complete checkpoints below a prefix, the newest first. Raises Transient or Refused."""
-    below = as_folder(prefix)
-    read = reading(store, below)
-    there = [one for one in candidates(store.list(below), below) if lacks(one, read) is None]
-    return sorted(there, key=lambda one: one.age, reverse=True)
+def newest_complete(store: BulkSource, passed_over: Collection[str] = ()) -> Checkpoint | None:
+    """The newest complete checkpoint in a folder, but for those named. Raises Transient, Refused and Changed."""
+    return next(complete_ones(store, passed_over), None)
 
 
-def reading(store: ObjectStore, below: str) -> Read:
-    """Reads objects by their name below a prefix."""
-
-    def read(name: str) -> bytes | None:
-        stored = store.get(f"{below}{name}")
-        return stored.body if stored is not None else None
-
-    return read
+def complete_ones(store: BulkSource, passed_over: Collection[str] = ()) -> Iterator[Checkpoint]:
+    """The complete checkpoints in a folder but for those named, the newest first. Raises Transient, Refused and Changed."""
+    for one in sorted(candidates(store.list()), key=lambda one: one.age, reverse=True):
+        if one.name not in passed_over and lacks(one, partial(_read, store, one)) is None:
+            yield one
 
 
-def as_folder(prefix: str) -> str:
-    """The prefix of a folder's own keys: `a/b` must not find what is below `a/b-2`."""
-    return prefix if not prefix or prefix.endswith("/") else f"{prefix}/"
+def part(store: BulkSource, found: Found, offset: int, size: int) -> bytes:
+    """Some bytes of an object. Raises Transient, Refused and Changed."""
+    body = bytearray()
+    if size > 0:
+        with store.open(found, offset, size) as stream:
+            while len(body) < size:
+                block = stream.read(size - len(body))
+                if not block:
+                    raise Transient(f"{store.uri}{found.key}: the connection ended before the object did")
+                body.extend(block)
+    return bytes(body)
+
+
+def _read(store: BulkSource, checkpoint: Checkpoint, name: str) -> bytes | None:
+    found = checkpoint.objects.get(name)
+    return None if found is None else part(store, found, 0, found.size)

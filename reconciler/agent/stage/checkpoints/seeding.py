@@ -1,26 +1,39 @@
 """Seeds an attempt's checkpoint folder with the newest complete checkpoint of the attempts before it.
 
-Decides in what order its objects are copied, and passes over what turns out to be cut short on the way. What is complete is for
-layouts.py; where the stores are is for the caller.
+Decides which checkpoint is brought, and passes over what is cut short before anything of it is copied. How objects are moved is
+for the transfer: within one store the store copies by itself, else the bytes are streamed. What is complete is for layouts.py,
+whether a file is whole for wholeness.py; where the stores are is for the caller.
 
-Invariants: nothing in the source is ever changed or deleted. Markers are copied last and only after everything else stands in the
-target, so a half-written checkpoint is complete nowhere; a copy that was stopped at any instant goes on with what is missing; a
-newer checkpoint of the target's own is never touched. Of one that is passed over, what was copied of it is taken back, for
-programs take the newest folder by its name.
+Invariants: nothing in the source is ever changed or deleted. Markers are copied last and only after a fresh look has found
+everything else in the target, so a half-written checkpoint is complete nowhere; a copy that was stopped at any instant goes on
+with what is missing; a newer checkpoint of the target's own is never touched. Of one that is passed over, or given up for an
+older one, what was copied of it is taken back, for programs take the newest folder by its name.
 
-Limits: objects are read whole, so the largest must fit into memory; an object of the same name and size in the target counts as
-copied; files beside the folders (such as DeepSpeed's `latest`) are not copied, since they may name an incomplete one.
+Limits: the small files that say what belongs together (`.metadata`, indexes, `trainer_state.json`) are read whole; files beside
+the folders (such as DeepSpeed's `latest`) are not copied, since they may name an incomplete one.
 """
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from reconciler.agent.stage.checkpoints.layouts import MARKED, MARKERS, Checkpoint
-from reconciler.agent.stage.checkpoints.newest import as_folder, complete_ones, newest_complete
+from reconciler.agent.stage.checkpoints.newest import complete_ones, newest_complete, part
 from reconciler.agent.stage.checkpoints.wholeness import damage
-from reconciler.ports import Conflict, ObjectStore, Transient
+from reconciler.agent.stage.transfer.patience import Patience
+from reconciler.agent.stage.transfer.rounds import transfer
+from reconciler.agent.stage.transfer.work import Options, Work, work_of
+from reconciler.bulk_port import BulkSource, BulkStore, Changed, Found
+from reconciler.model.progress import Progress
+from reconciler.ports import Clock, Transient
 
+SEEDING: Final = Options(in_flight_bytes=32 * 1024**2, marker=False, checksums=False)
+"""The step runs with the program's own memory limit, which for a program that lives in its GPU's memory may be small. A piece is
+held twice while it is read, so this takes 64 MiB beside the interpreter's 100; and four parts at once are enough for a link, for
+the many small files of a checkpoint count by their sizes. Its store need not give checksums as ETags."""
 _TRIES: Final = 3
 
 
@@ -36,52 +49,44 @@ class Seeded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
-    """An object of the checkpoint that is not whole."""
-
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Way:
-    """From where to where; the prefixes end in `/`, or are empty."""
+    """From where to where, and what was tried on it."""
 
-    source: ObjectStore
-    above: str
-    target: ObjectStore
-    below: str
+    source: BulkSource
+    target: BulkStore
+    options: Options
+    clock: Clock
+    say: Callable[[Progress], None]
+    ask: Patience
+    passed_over: dict[str, str] = field(default_factory=dict)
+    begun: list[Checkpoint] = field(default_factory=list)
 
 
-def seed(source: ObjectStore, source_prefix: str, target: ObjectStore, target_prefix: str) -> Seeded:
-    """Copy the newest complete checkpoint below `source_prefix` to `target_prefix`, unless as new a one stands there.
+def seed(
+    source: BulkSource, target: BulkStore, clock: Clock, say: Callable[[Progress], None], options: Options = SEEDING
+) -> Seeded:
+    """Copy the newest complete checkpoint in the source's folder to the target's, unless as new a one stands there.
 
-    May be stopped and repeated at any time, and by several at once. Raises Transient or Refused.
+    May be stopped and repeated at any time, and by several at once. `say` is told while it copies. Raises Transient or Refused.
     """
-    way = _Way(source, as_folder(source_prefix), target, as_folder(target_prefix))
-    passed_over: dict[str, str] = {}
-    tries = 0
-    while tries < _TRIES:
-        newest = newest_complete(source, way.above, passed_over)
-        if newest is None or not is_missing(newest, target, way.below):
-            there = newest_complete(target, way.below)
-            return Seeded(there.name if there else None, passed_over=passed_over)
-        found = _copy(newest, way)
-        if isinstance(found, Seeded):
-            return replace(found, passed_over=passed_over)
-        if isinstance(found, _Cut):
-            passed_over[newest.name] = found.what
-            _take_back(newest, way)
+    way = _Way(source, target, options, clock, say, Patience(clock.monotonic, _pause, options.patience_seconds))
+    changes = 0
+    while changes < _TRIES:
+        try:
+            seeded = _seeded(way)
+        except Changed:
+            changes += 1
         else:
-            tries += 1
-    raise Transient(f"the checkpoints below {source_prefix!r} keep changing while they are copied; stop who writes there")
+            if seeded is not None:
+                return replace(seeded, passed_over=way.passed_over)
+    raise Transient(f"the checkpoints at {source.uri} keep changing while they are copied; stop who writes there")
 
 
-def is_missing(newest: Checkpoint, target: ObjectStore, target_prefix: str) -> bool:
-    """Whether the target has neither this checkpoint, up to its last marker, nor a newer one. Raises Transient or Refused."""
+def is_missing(newest: Checkpoint, target: BulkSource) -> bool:
+    """Whether the target has neither this checkpoint, up to its last marker, nor a newer one. Raises as `newest_complete`."""
     last = _last_marker(newest)
     return not any(
-        one.age > newest.age or (one.name == newest.name and _last_marker(one) >= last)
-        for one in complete_ones(target, target_prefix)
+        one.age > newest.age or (one.name == newest.name and _last_marker(one) >= last) for one in complete_ones(target)
     )
 
 
@@ -90,50 +95,82 @@ def _last_marker(checkpoint: Checkpoint) -> int:
     return MARKERS.index(markers[-1].rpartition("/")[2]) if markers else -1
 
 
-def _copy(checkpoint: Checkpoint, way: _Way) -> Seeded | _Cut | None:
-    """Copy what the target lacks; None where the source changed meanwhile, so that the choice must be made again.
-
-    The target is listed anew before each marker: all that comes before it must stand there.
-    """
-    sizes, copied = checkpoint.objects, list[str]()
-    before: list[str] = []
-    for names in (sorted(sizes.keys() - set(checkpoint.markers)), *([marker] for marker in checkpoint.markers)):
-        there = _sizes(way, checkpoint.name)
-        if any(there.get(name) != sizes[name] for name in before):
+def _seeded(way: _Way) -> Seeded | None:
+    """Bring the newest; None where it was passed over, so that the choice must be made again. Raises Changed."""
+    newest = way.ask(partial(newest_complete, way.source, way.passed_over))
+    if newest is None or not way.ask(partial(is_missing, newest, way.target)):
+        _forget_unfinished(way, "")
+        there = way.ask(partial(newest_complete, way.target))
+        seeded = Seeded(there.name if there else None)
+    else:
+        cut = None if newest.has(MARKED) else _cut(way, newest)
+        if cut is not None:
+            way.passed_over[newest.name] = cut
+            _take_back(way, newest)
             return None
-        for name in [name for name in names if there.get(name) != sizes[name]]:
-            stored = way.source.get(f"{way.above}{name}")
-            if stored is None or len(stored.body) != sizes[name]:
-                return None
-            cut = None if checkpoint.has(MARKED) else damage(name, stored.body)
-            if cut is not None:
-                return _Cut(f"{name}: {cut}")
-            _put(way.target, f"{way.below}{name}", stored.body)
-            copied.append(name)
-        before += names
-    return Seeded(checkpoint.name, len(copied), sum(sizes[name] for name in copied))
+        seeded = _brought(way, newest)
+    for one in way.begun:
+        if one.name != seeded.checkpoint:
+            _take_back(way, one)
+    return seeded
 
 
-def _sizes(way: _Way, name: str) -> dict[str, int]:
-    """Sizes of the target's objects that have the checkpoint's names."""
-    return {item.key.removeprefix(way.below): item.size for item in way.target.list(f"{way.below}{name}")}
+def _brought(way: _Way, newest: Checkpoint) -> Seeded:
+    _forget_unfinished(way, newest.name)
+    way.begun.append(newest)
+    options = replace(way.options, objects=newest.objects, last=newest.markers)
+    done = transfer(way.source, way.target, options, _no_rate, way.clock, way.say)
+    return Seeded(newest.name, done.written_objects, done.written_size)
 
 
-def _take_back(checkpoint: Checkpoint, way: _Way) -> None:
+def _cut(way: _Way, checkpoint: Checkpoint) -> str | None:
+    """Which of its objects is not whole, the first by name, and what shows it."""
+    cuts: dict[str, str] = {}
+    work = work_of((way.source, way.target), way.options, _no_rate, way.clock, copies=False)
+    with closing(work.flight):
+        for found in checkpoint.objects.values():
+            work.flight.launch(0, partial(_look, work, found, cuts))
+        work.flight.land()
+    return next((f"{name}: {cuts[name]}" for name in sorted(cuts)), None)
+
+
+def _look(work: Work, found: Found, cuts: dict[str, str]) -> None:
+    cut = damage(found.key, found.size, lambda offset, size: work.ask(partial(part, work.source, found, offset, size)))
+    if cut is not None:
+        cuts[found.key] = cut
+
+
+def _forget_unfinished(way: _Way, name: str) -> None:
+    """Abort what a worker that was killed has left unfinished of other checkpoints than this one; '': of all.
+
+    Uploads only where its note is there: then no program has begun to write in the folder, so all that is unfinished is ours.
+    """
+    if way.ask(way.target.note.read) is not None:
+        for upload in way.ask(lambda: list(way.target.uploads())):
+            if not name or upload.key.partition("/")[0] != name:
+                way.ask(partial(way.target.abort, upload))
+        if not name:
+            way.ask(way.target.note.delete)
+    if not name:
+        way.ask(way.target.tidy)
+
+
+def _take_back(way: _Way, checkpoint: Checkpoint) -> None:
     """Delete our own unfinished copy; nothing, where the target has a complete one of that name."""
-    if any(one.name == checkpoint.name for one in complete_ones(way.target, way.below)):
+    if any(one.name == checkpoint.name for one in way.ask(lambda: list(complete_ones(way.target)))):
         return
-    there = _sizes(way, checkpoint.name)
+    there = {found.key: found.size for found in way.ask(lambda: list(way.target.list()))}
     others = sorted(checkpoint.objects.keys() - set(checkpoint.markers))
-    for name in (*reversed(checkpoint.markers), *others):
-        if there.get(name) == checkpoint.objects[name]:
-            way.target.delete(f"{way.below}{name}")
+    ours = [key for key in (*reversed(checkpoint.markers), *others) if there.get(key) == checkpoint.objects[key].size]
+    for key in ours:
+        way.ask(partial(way.target.delete, key))
+    if ours:
+        way.ask(way.target.remove_folders)
 
 
-def _put(target: ObjectStore, key: str, body: bytes) -> None:
-    try:
-        target.put(key, body, expect=target.etag(key))
-    except Conflict:
-        stored = target.get(key)  # another worker copies the same
-        if stored is None or stored.body != body:
-            raise Transient(f"{key} is being written by somebody else") from None
+def _no_rate() -> None:
+    """As fast as it goes."""
+
+
+def _pause(seconds: float) -> None:
+    threading.Event().wait(seconds)

@@ -6,7 +6,6 @@ The others cannot see it from the listings: which checkpoint was taken is known 
 import json
 from typing import Final
 
-from reconciler.agent.stage.checkpoints.newest import as_folder
 from reconciler.ports import Conflict, ObjectStore
 
 _NAME: Final = ".seeded.json"
@@ -17,7 +16,7 @@ def say_seeded(target: ObjectStore, target_prefix: str, source: str, checkpoint:
 
     Raises Transient and Refused.
     """
-    key = as_folder(target_prefix) + _NAME
+    key = _key(target_prefix)
     body = json.dumps({"schema_version": 1, "source": source, "checkpoint": checkpoint}, sort_keys=True).encode()
     try:
         target.put(key, body, expect=target.etag(key))
@@ -28,7 +27,7 @@ def say_seeded(target: ObjectStore, target_prefix: str, source: str, checkpoint:
 
 def is_said(target: ObjectStore, target_prefix: str, source: str) -> bool:
     """Whether the first node has said so, of this source. Raises Transient, Refused."""
-    stored = target.get(as_folder(target_prefix) + _NAME)
+    stored = target.get(_key(target_prefix))
     if stored is None:
         return False
     try:
@@ -36,3 +35,7 @@ def is_said(target: ObjectStore, target_prefix: str, source: str) -> bool:
     except ValueError:
         return False
     return isinstance(said, dict) and said.get("source") == source
+
+
+def _key(prefix: str) -> str:
+    return f"{prefix}/{_NAME}" if prefix and not prefix.endswith("/") else prefix + _NAME

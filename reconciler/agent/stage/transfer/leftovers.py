@@ -1,8 +1,9 @@
 """What a worker that was killed has left: unfinished uploads, and the note that says of which version they are.
 
 An upload does not say of what it is a part, so a worker writes down the source's version before it begins the first. Uploads are
-kept where that is still the version, and cut into the same parts; else they are aborted. Invariant: no part of another version
-ever becomes part of an object.
+kept where that is still the version, and cut into the same parts; else they are aborted. Where nothing is large enough for an
+upload, nothing is written down, and uploads are not asked for: that takes rights of its own in a store. Invariant: no part of
+another version ever becomes part of an object.
 """
 
 import json
@@ -17,7 +18,10 @@ from reconciler.bulk_port import Upload
 def begun(work: Work, pinned: Listing) -> dict[str, Upload]:
     """Unfinished uploads that can be gone on with, by key; the others of ours are aborted, and the note is written."""
     note = json.dumps({"source": work.source.uri, "version": versions_digest(pinned), "part_bytes": work.part_bytes}).encode()
-    is_same = work.ask(work.target.note.read) == note
+    before = work.ask(work.target.note.read)
+    if not _may_be_any(work, pinned, before):
+        return {}
+    is_same = before == note
     kept: dict[str, Upload] = {}
     for upload in _ours(work, pinned):
         origin = pinned.objects.get(upload.key)
@@ -32,10 +36,15 @@ def begun(work: Work, pinned: Listing) -> dict[str, Upload]:
 
 def remove(work: Work, pinned: Listing) -> None:
     """Abort what is unfinished, for nothing is missing any more, and remove the note."""
-    for upload in _ours(work, pinned):
-        work.ask(partial(work.target.abort, upload))
-    work.ask(work.target.note.delete)
+    if _may_be_any(work, pinned, work.ask(work.target.note.read)):
+        for upload in _ours(work, pinned):
+            work.ask(partial(work.target.abort, upload))
+        work.ask(work.target.note.delete)
     work.ask(work.target.tidy)
+
+
+def _may_be_any(work: Work, pinned: Listing, note: bytes | None) -> bool:
+    return work.options.marker or note is not None or any(one.size > work.part_bytes for one in pinned.objects.values())
 
 
 def _ours(work: Work, pinned: Listing) -> Iterator[Upload]:

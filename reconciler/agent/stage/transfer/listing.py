@@ -19,6 +19,11 @@ class Listing:
     folders: tuple[str, ...]
     size: int
 
+    def part(self, keys: Iterable[str]) -> "Listing":
+        """Some of its objects; those that it does not have are left out."""
+        objects = {key: self.objects[key] for key in keys if key in self.objects}
+        return Listing(objects, (), sum(one.size for one in objects.values()))
+
 
 def is_folder(key: str, size: int) -> bool:
     """Whether an object only stands for a folder."""

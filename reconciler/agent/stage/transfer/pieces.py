@@ -28,6 +28,7 @@ def _send_whole(work: Work, origin: Found) -> None:
         work.known[origin.key] = _sent(work, origin)
     except UploadLost:
         return
+    work.written.add(origin.key)
     work.tally.there(origin.size, objects=1)
 
 
@@ -63,6 +64,7 @@ class _Assembly:
         """Make the object of its parts."""
         work = self.work
         work.known[self.origin.key] = work.ask(lambda: work.target.finish(self.upload, self.origin, self._done))
+        work.written.add(self.origin.key)
         work.tally.there(0, objects=1)
 
     def keep(self, parts: Iterable[Part]) -> None:

@@ -37,6 +37,12 @@ class Options:
     """Whether an object of the right size is believed, for stores whose ETags are not of the bytes."""
     may_be_empty: bool = False
     """Whether a source in which there is nothing is one: a program may have no results."""
+    checksums: bool = True
+    """Whether bytes are refused that come twice with another checksum than their ETag; else that ETag is believed to be none."""
+    objects: Mapping[str, Found] | None = None
+    """Those of the source's objects that are meant, by key, in these versions; None: all that there are."""
+    last: tuple[str, ...] = ()
+    """Keys of those that are sent one by one, in this order, each when a fresh look has found all that comes before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,8 @@ class Work:
     tally: Tally
     known: dict[str, str]
     """ETags that the target gave for what was written or asked about."""
+    written: set[str]
+    """Keys of what this start has written."""
 
     @property
     def part_bytes(self) -> int:
@@ -90,30 +98,35 @@ def work_of(ends: tuple[BulkSource, BulkTarget], options: Options, rate: RateNow
         Pacer(rate if options.link == end else _no_limit, clock.monotonic, flight.wait) for end in ("source", "target")
     )
     patience = Patience(clock.monotonic, flight.wait, options.patience_seconds)
-    return Work(ends[0], ends[1], options, copies, flight, patience, reading, sending, Tally(clock.monotonic), {})
+    return Work(ends[0], ends[1], options, copies, flight, patience, reading, sending, Tally(clock.monotonic), {}, set())
 
 
 def read(work: Work, found: Found, offset: int, size: int) -> Piece:
     """Bytes of an object at the pace of the link. What a broken connection has brought is kept. Raises Transient or Refused."""
     if size == 0:
         return Piece(b"")
-    first = _read_once(work, found, offset, size)
-    if first.mismatch and not work.options.by_size:
-        # Once may be the network's fault; the same bytes twice are what the store has.
-        second = _read_once(work, found, offset, size)
-        if second.mismatch:
-            raise Refused(
-                f"{work.source.uri}: the bytes of {found.key!r} do not have the checksum that the store gives as its ETag; "
-                "put the object there again, or where the store's ETags are no checksums, stage with --size-check"
-            )
-        return second.piece
-    return first.piece
+    once = _read_once(work, found, offset, size)
+    if not once.mismatch or work.options.by_size:
+        return once.piece
+    before = once.mismatch
+    del once  # two pieces are never held
+    # Once may be the network's fault; the same bytes twice are what the store has.
+    again = _read_once(work, found, offset, size)
+    if again.mismatch and work.options.checksums:
+        raise Refused(
+            f"{work.source.uri}: the bytes of {found.key!r} do not have the checksum that the store gives as its ETag; "
+            "put the object there again, or where the store's ETags are no checksums, stage with --size-check"
+        )
+    if again.mismatch not in {"", before}:
+        raise Transient(f"{work.source.uri}{found.key}: it came twice, each time with other bytes, and never with its checksum")
+    return again.piece
 
 
 @dataclass(frozen=True, slots=True)
 class _Once:
     piece: Piece
-    mismatch: bool
+    mismatch: str
+    """The MD5 of the bytes, where it is not what the store says; ''."""
 
 
 def _read_once(work: Work, found: Found, offset: int, size: int) -> _Once:
@@ -134,8 +147,8 @@ def _read_once(work: Work, found: Found, offset: int, size: int) -> _Once:
                 body.extend(block)
                 work.tally.sent(len(block))
                 work.ask.moved()
-        whole = size == found.size and stream.md5 != ""
-        mismatch = whole and hashlib.md5(body, usedforsecurity=False).hexdigest() != stream.md5
-        return _Once(Piece(bytes(body), stream.traits), mismatch)
+        is_known = size == found.size and stream.md5 != ""
+        md5 = hashlib.md5(body, usedforsecurity=False).hexdigest() if is_known else ""
+        return _Once(Piece(bytes(body), stream.traits), md5 if md5 != stream.md5 and is_known else "")
 
     return work.ask(go_on)

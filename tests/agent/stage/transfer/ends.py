@@ -36,21 +36,21 @@ class Ends:
 
     def __init__(self, kind: str, url: str, folder: Path, account: str = "one") -> None:
         self.kind, self._url, self._folder, self._keys = kind, url, folder, Keys(account, account)
-        self._bucket = f"b-{uuid.uuid4().hex}"
+        self.bucket = f"b-{uuid.uuid4().hex}"
         if kind == "s3":
-            make_bucket(url, self._bucket)
+            make_bucket(url, self.bucket)
 
     def end(self, name: str) -> BulkStore:
         if self.kind == "file":
             return FileBulk(self._folder / name)
-        return S3Bulk(self._bucket, name, client_factory=client_factory(self._url), keys=self._keys)
+        return S3Bulk(self.bucket, name, client_factory=client_factory(self._url), keys=self._keys)
 
     def write(self, name: str, objects: dict[str, bytes]) -> None:
         """Objects as somebody else writes them, who leaves no marks."""
         if self.kind == "s3":
             with closing(client_factory(self._url)(Config())) as client:
                 for key, body in objects.items():
-                    client.put_object(Bucket=self._bucket, Key=f"{name}/{key}", Body=body)
+                    client.put_object(Bucket=self.bucket, Key=f"{name}/{key}", Body=body)
             return
         for key, body in objects.items():
             path = self._folder / name / key

@@ -212,6 +212,22 @@ def test_a_marker_that_is_none_says_nothing(tmp_path: Path) -> None:
     assert not complete(store, "staged/ds@1").is_complete
 
 
+@pytest.mark.parametrize("beside", [None, b'{"of": "somebody"}'], ids=["nothing beside it", "a file of somebody's beside it"])
+def test_what_is_no_copy_of_ours_is_not_removed(target: Ends, beside: bytes | None) -> None:
+    target.write("data/mine", {"a": b"1", "deep/b": b"2"})
+    if beside is not None:
+        target.write("data", {"mine.json": beside})
+    with closing(target.end("data/mine")) as end, pytest.raises(Refused, match="is no staged copy"):
+        evict(end, end, QUICK, SystemClock())
+    assert target.read("data/mine") == {"a": b"1", "deep/b": b"2"}
+    assert (target.read("data").get("mine.json") if beside is not None else None) == beside
+
+
+def test_nor_is_it_a_fault_where_nothing_is(target: Ends) -> None:
+    with closing(target.end("data/none")) as end:
+        assert evict(end, end, QUICK, SystemClock()) == (0, 0)
+
+
 def test_evicting_removes_the_marker_and_all_that_is_there(source: Ends, target: Ends) -> None:
     put_all(source)
     target.write("ds-21k", {"other": b"stays"})
@@ -264,7 +280,7 @@ def test_a_store_that_does_not_copy_is_sent_the_bytes(s3_url: str) -> None:
     put_all(ends)
     with ExitStack() as stack:
         url = stack.enter_context(serving(_not_copying(moto_app())))
-        one, other = (stack.enter_context(s3_end(url, ends._bucket, name)) for name in ("ds", "copy"))
+        one, other = (stack.enter_context(s3_end(url, ends.bucket, name)) for name in ("ds", "copy"))
         assert other.copies_from(one)
         assert staged(one, other).sent_bytes == sum(map(len, OBJECTS.values()))
     assert ends.read("copy") == OBJECTS
@@ -287,5 +303,5 @@ def test_a_copy_of_a_region_is_told_complete_by_its_store(s3_url: str) -> None:
     put_all(ends)
     with closing(ends.end("ds")) as one, closing(other.end("region/staged/ds@1")) as two:
         staged(one, two)
-    with closing(S3Store(other._bucket, "region", client_factory=client_factory(s3_url))) as store:
+    with closing(S3Store(other.bucket, "region", client_factory=client_factory(s3_url))) as store:
         assert complete(store, "staged/ds@1").is_complete
