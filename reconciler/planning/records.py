@@ -21,7 +21,7 @@ def run_seconds_used(record: JobRecord) -> float:
 
 
 def _ran_seconds(attempt: Attempt) -> float:
-    # Of a job that waits for its region the end is known when that is back, a day later perhaps; nothing ran after the revocation.
+    # The end of one that waits for its region is known when that is back, a day later perhaps; nothing ran after the revocation.
     is_lost = attempt.outcome is Outcome.REGION_LOST and attempt.stopping_at is not None
     until = attempt.stopping_at if is_lost else attempt.ended_at
     return max(0.0, (until - attempt.started_at).total_seconds()) if until is not None and attempt.started_at is not None else 0.0
