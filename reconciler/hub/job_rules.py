@@ -20,6 +20,8 @@ from reconciler.model.job_parts import DatasetUse
 from reconciler.model.policy import Limits
 from reconciler.rendering.overlay import reserved_problems
 
+_COPIED = frozenset({"s3", "file"})
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -38,6 +40,7 @@ def findings_in(job: JobFile, rules: Rules) -> Iterator[Finding]:
     yield from _beyond_limits(job, rules.fleet.policy.limits)
     yield from _wrong_regions(job.spec, rules.regions)
     yield from _not_to_be_rendered(job.spec)
+    yield from _not_to_be_copied(job.spec)
     for pointer, use in _uses(job.spec):
         if use.name is not None:
             yield from _wrong_dataset(pointer, use, use.name, rules)
@@ -63,6 +66,17 @@ def _not_to_be_rendered(spec: JobSpec) -> Iterator[Finding]:
         if wrong is not None:
             what, _, todo = wrong.partition("; ")
             yield Finding(pointer, "BadImage", f"{'.'.join(pointer)}: {what}", todo or "write a shorter one")
+
+
+def _not_to_be_copied(spec: JobSpec) -> Iterator[Finding]:
+    """What our own steps would have to copy, and cannot. What only the program opens may be anywhere."""
+    copied: list[tuple[tuple[str | int, ...], str | None]] = [(("checkpoint_path",), spec.checkpoint_path)]
+    copied += [((*pointer, "uri"), use.uri) for pointer, use in _uses(spec) if use.mount_path is not None]
+    for at, uri in copied:
+        scheme = (uri or "s3://").partition("://")[0]
+        if scheme not in _COPIED:
+            what = f"nothing here can copy {scheme}:// addresses, and this one has to be copied"
+            yield Finding(at, "UnsupportedStore", what, "give s3://bucket/path/ or file:///folder/")
 
 
 def _beyond_limits(job: JobFile, limits: Limits) -> Iterator[Finding]:
