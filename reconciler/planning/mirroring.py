@@ -55,7 +55,7 @@ def image_task(
     before = tasks.get(key_of(task))
     if before is not None and (_is_there(before, task, now) or unbrought([before], now)):
         return None
-    return None if _waited_in_vain(record, view.region.name) else task
+    return None if _waited_in_vain(record, task) else task
 
 
 def _image_of(record: JobRecord, images: Mapping[str, ImageFacts]) -> tuple[str | None, ImageFacts]:
@@ -76,10 +76,10 @@ def _is_there(record: JobRecord, task: StageTask, now: datetime) -> bool:
     return same and ended is not None and now < ended + BELIEVED
 
 
-def _waited_in_vain(record: JobRecord, region: str) -> bool:
-    """Whether an attempt of the run was let go there for what did not come. Of the task nothing may be left by then."""
-    code = code_of(Why.STAGING_FAILED)
-    return any(one.region == region and one.reason is not None and one.reason.code == code for one in record.this_run)
+def _waited_in_vain(record: JobRecord, task: StageTask) -> bool:
+    """Whether an attempt of the run was let go there for that image. Of the task that it waited for nothing may be left."""
+    reasons = (one.reason for one in record.this_run if one.region == task.region and one.reason is not None)
+    return any(one.code == code_of(Why.STAGING_FAILED) and one.numbers.get("what") == task.what for one in reasons)
 
 
 def once_more(record: JobRecord, task: StageTask, now: datetime) -> JobRecord:

@@ -122,6 +122,6 @@ def _idle_since(record: JobRecord) -> datetime | None:
 
 
 def _waited_in_vain(record: JobRecord) -> bool:
-    """Whether an attempt of the run was let go for what did not come."""
-    code = code_of(Why.STAGING_FAILED)
-    return any(one.reason is not None and one.reason.code == code for one in record.this_run)
+    """Whether an attempt of the run was let go because its checkpoint was not copied."""
+    reasons = ((one.reason, what_of_checkpoint(one.name)) for one in record.this_run if one.reason is not None)
+    return any(one.code == code_of(Why.STAGING_FAILED) and one.numbers.get("what") == what for one, what in reasons)

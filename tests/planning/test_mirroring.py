@@ -135,9 +135,11 @@ def test_what_became_of_the_task_before(before: JobRecord, later: timedelta, wai
 
 
 def test_a_run_that_has_waited_in_vain_waits_there_no_more() -> None:
-    reason = because(Why.STAGING_FAILED, what="image x", region="eu", message="its worker failed")
+    reason = because(Why.STAGING_FAILED, what=of_image().what, region="eu", message="its worker failed")
     let_go = ended(State.STOPPED).model_copy(update={"reason": reason, "outcome": Outcome.DISRUPTED})
     assert asked(make_record(let_go)) is None
+    of_data = because(Why.STAGING_FAILED, what="corpus@7", region="eu", message="its worker failed")
+    assert asked(make_record(let_go.model_copy(update={"reason": of_data}))) is not None, "it was not the image that did not come"
     assert asked(make_record(let_go.model_copy(update={"region": "us"}))) is not None
     assert asked(make_record(let_go).model_copy(update={"first_attempt": 2})) is not None, "another run may wait"
 
