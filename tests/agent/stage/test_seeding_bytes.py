@@ -99,7 +99,7 @@ def test_a_store_that_does_not_copy_by_itself_is_sent_the_bytes(s3_url: str) -> 
     ends.write(OLD, CHECKPOINT)
     with ExitStack() as stack:
         url = stack.enter_context(serving(_not_copying(moto_app())))
-        one, other = (stack.enter_context(s3_end(url, ends._bucket, name)) for name in (OLD, NEW))
+        one, other = (stack.enter_context(s3_end(url, ends.bucket, name)) for name in (OLD, NEW))
         assert seeded(one, other, BY_PARTS).checkpoint == "step-20"
     assert ends.read(NEW) == CHECKPOINT
 
@@ -115,7 +115,7 @@ def test_a_store_that_refuses_says_so_in_words_of_its_own(s3_url: str) -> None:
     denied = answering("403 Forbidden", s3_error("AccessDenied"), methods=("PUT", "POST"))(moto_app())
     with ExitStack() as stack:
         url = stack.enter_context(serving(denied))
-        one, other = (stack.enter_context(s3_end(url, ends._bucket, name)) for name in (OLD, NEW))
+        one, other = (stack.enter_context(s3_end(url, ends.bucket, name)) for name in (OLD, NEW))
         with pytest.raises(Refused, match="allow these credentials") as told:
             seeded(one, other, BY_PARTS)
     assert "dataset" not in str(told.value)
