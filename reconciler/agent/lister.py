@@ -14,10 +14,11 @@ from random import Random
 from typing import Final
 
 from reconciler.agent.probing.table import newer_table
-from reconciler.agent.stage.transfer.copies import ROOT, copies
+from reconciler.agent.stage.transfer.copies import copies
 from reconciler.model.link_table import LINKS_KEY, LinkTable
 from reconciler.model.region import StoreAddress
 from reconciler.model.report import CacheListing, CacheReport
+from reconciler.model.staged import STAGED
 from reconciler.ports import Clock, ObjectStore, Refused, Transient
 
 EVERY_SECONDS: Final = 300.0
@@ -123,5 +124,5 @@ class Lister:
 def _words(address: StoreAddress | None, error: Exception) -> str:
     if address is None:
         return f"{LINKS_KEY}: {error}"
-    todo = f"let the agent's credentials list `{ROOT}` there, and read `{ROOT}*.json`"
+    todo = f"let the agent's credentials list `{STAGED}` there, and read `{STAGED}*.json`"
     return f"{address.url}: which staged copies are there is not known, so the hub believes its ledger: {error}; {todo}"

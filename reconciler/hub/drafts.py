@@ -20,7 +20,6 @@ from reconciler.model.names import JobKey
 from reconciler.model.record import JobRecord
 from reconciler.model.region import Region, StoreAddress
 from reconciler.planning.compliance import stores_at
-from reconciler.planning.seeding import home_of
 from reconciler.planning.stage_names import written_uris
 from reconciler.rendering.manifest import render_checked
 from reconciler.rendering.rendering import Rendering, Unrenderable
@@ -123,7 +122,7 @@ def rendering_of(
 ) -> Rendering:
     """What the renderer needs of an attempt. `stores`: the regions' own."""
     uris = attempt.dataset_uris
-    home = home_of(attempt.seeded_from, stores_at(stores)) if attempt.seeded_from is not None else None
+    keeper = stores_at(stores).only(attempt.seeded_from) if attempt.seeded_from is not None else None
     return Rendering(
         team=record.team,
         spec=record.spec,
@@ -134,7 +133,7 @@ def rendering_of(
         gpu_products=attempt.gpu_products,
         checkpoint=attempt.checkpoint,
         seeded_from=attempt.seeded_from,
-        checkpoint_store=stores[home] if home is not None else None,
+        checkpoint_store=stores[keeper] if keeper is not None else None,
         stage_image=stage_image,
         image=attempt.image,
         written_uris=written_uris(attempt),

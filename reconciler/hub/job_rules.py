@@ -73,8 +73,8 @@ def _not_to_be_copied(spec: JobSpec) -> Iterator[Finding]:
     copied: list[tuple[tuple[str | int, ...], str | None]] = [(("checkpoint_path",), spec.checkpoint_path)]
     copied += [((*pointer, "uri"), use.uri) for pointer, use in _uses(spec) if use.mount_path is not None]
     for at, uri in copied:
-        scheme = (uri or "s3://").partition("://")[0]
-        if scheme not in _COPIED:
+        scheme = uri.partition("://")[0] if uri is not None else None
+        if scheme is not None and scheme not in _COPIED:
             what = f"nothing here can copy {scheme}:// addresses, and this one has to be copied"
             yield Finding(at, "UnsupportedStore", what, "give s3://bucket/path/ or file:///folder/")
 

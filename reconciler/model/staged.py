@@ -7,6 +7,8 @@ from pydantic import Field, ValidationError
 
 from reconciler.model.base import Model
 
+STAGED = "staged/"
+"""Below a region's store: `staged/<dataset>@<version>/…` and the markers beside them."""
 MARKER_SUFFIX = ".json"
 NOTE_SUFFIX = ".staging"
 """Beside a copy that is being made: what its worker must know when it starts anew."""

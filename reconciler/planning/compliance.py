@@ -47,6 +47,11 @@ class Stores:
             return self.buckets.get(bucket, ())
         return tuple(region for beginning, region in self.folders if f"{uri}/".startswith(beginning))
 
+    def only(self, uri: str) -> str | None:
+        """The one region in whose store an address lies; None where it is in nobody's, or nobody knows in which of several."""
+        found = self.of(uri)
+        return found[0] if len(found) == 1 else None
+
 
 def stores_of(regions: Mapping[str, RegionView]) -> Stores:
     """Where each region's own store is."""

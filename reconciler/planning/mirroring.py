@@ -14,7 +14,6 @@ from typing import Final
 from reconciler.model.image_ref import image_problem, parse_image
 from reconciler.model.names import JobKey
 from reconciler.model.quantity import whole
-from reconciler.model.reasons import Why, code_of
 from reconciler.model.record import JobRecord, Phase
 from reconciler.model.stage import IMAGE_SCHEME, StageTask
 from reconciler.planning.image_facts import ImageFacts
@@ -22,7 +21,7 @@ from reconciler.planning.kept import kept_image, pinned_image
 from reconciler.planning.lifecycle import new_run
 from reconciler.planning.snapshot import RegionView, Snapshot
 from reconciler.planning.stage_names import key_of
-from reconciler.planning.staging import unbrought
+from reconciler.planning.staging import unbrought, was_let_go_for
 
 BELIEVED: Final = timedelta(hours=24)
 """A mirror that has fetched an image is believed to have it for so long: it may drop what nobody asks it for."""
@@ -78,8 +77,7 @@ def _is_there(record: JobRecord, task: StageTask, now: datetime) -> bool:
 
 def _waited_in_vain(record: JobRecord, task: StageTask) -> bool:
     """Whether an attempt of the run was let go there for that image. Of the task that it waited for nothing may be left."""
-    reasons = (one.reason for one in record.this_run if one.region == task.region and one.reason is not None)
-    return any(one.code == code_of(Why.STAGING_FAILED) and one.numbers.get("what") == task.what for one in reasons)
+    return any(one.region == task.region and was_let_go_for(one, task.what) for one in record.this_run)
 
 
 def once_more(record: JobRecord, task: StageTask, now: datetime) -> JobRecord:

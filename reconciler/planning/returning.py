@@ -31,19 +31,18 @@ def returns_of(key: JobKey, attempt: Attempt, snapshot: Snapshot) -> tuple[Retur
     stores = stores_of(snapshot.regions)
     found = []
     for number, uri in enumerate(attempt.outputs):
-        target = _returned_to(stores.of(uri), region.name, snapshot)
+        target = _returned_to(stores.only(uri), region.name, snapshot)
         if target is not None and attempt.outputs.count(uri) == 1:  # a copy has its folder to itself, so two fill none together
             written = f"{store.url.rstrip('/')}/results/{key.team}/{attempt.name}/{number + 1}/"
             found.append(Return(output=number, written_uri=written, region=target))
     return tuple(found)
 
 
-def _returned_to(asked_for_in: tuple[str, ...], region: str, snapshot: Snapshot) -> str | None:
-    """The region whose worker can fetch it; None where the program writes it there itself: it is its own, or nobody could, or
-    several regions have buckets of that name, and nobody knows which is meant."""
-    if region in asked_for_in or len(asked_for_in) != 1:
+def _returned_to(target: str | None, region: str, snapshot: Snapshot) -> str | None:
+    """`target`, if its worker can fetch what is asked for there; None where the program writes it there itself: it is its own, or
+    nobody could, or nobody knows where it is."""
+    if target is None or target == region:
         return None
-    (target,) = asked_for_in
     link = snapshot.links.get((region, target))
     rate = None if link is None else usable(link, snapshot.measured.get((region, target)), snapshot.policy.thresholds)
     return target if rate and can_stage(snapshot.regions[target]) else None

@@ -15,16 +15,16 @@ from typing import Final, NamedTuple
 
 from reconciler.model.attempt import Attempt, State, own_prefix
 from reconciler.model.names import STAGING_TEAM, JobKey, attempt_name
-from reconciler.model.reasons import Reason, Why, because, code_of
+from reconciler.model.reasons import Reason, Why, because
 from reconciler.model.record import JobRecord
 from reconciler.model.stage import StageTask, what_of_checkpoint
-from reconciler.planning.compliance import Stores, stores_of
+from reconciler.planning.compliance import stores_of
 from reconciler.planning.copies import is_done
 from reconciler.planning.filters import reachable
 from reconciler.planning.records import next_number
 from reconciler.planning.snapshot import Snapshot
 from reconciler.planning.stage_names import checkpoint_key, subject_of_checkpoint
-from reconciler.planning.staging import can_stage, why_not_to_come
+from reconciler.planning.staging import can_stage, was_let_go_for, why_not_to_come
 
 NO_WORKER: Final = timedelta(minutes=5)
 """So long a task may be without a worker that runs before its job goes on without it."""
@@ -53,24 +53,18 @@ def seed_of(record: JobRecord) -> Seed:
     return Seed(name, earlier.checkpoint if earlier is not None else None, own_prefix(base, name))
 
 
-def home_of(uri: str, stores: Stores) -> str | None:
-    """The region in whose store a checkpoint lies; None where it is nobody's, or several have a bucket of that name."""
-    homes = stores.of(uri)
-    return homes[0] if len(homes) == 1 else None
-
-
 def checkpoint_task(record: JobRecord, region: str, snapshot: Snapshot) -> StageTask | None:
     """The task that a job waits for if it is placed in the region now; None where its own pod copies what it goes on from."""
     seed = seed_of(record)
     if seed.source is None or seed.target is None or _waited_in_vain(record):
         return None
     stores = stores_of(snapshot.regions)
-    name = home_of(seed.target, stores)
+    name = stores.only(seed.target)
     # The two differ once `checkpoint_path` was edited: a worker opens one store.
-    if name is None or name == region or home_of(seed.source, stores) != name:
+    if name is None or name == region or stores.only(seed.source) != name:
         return None
-    home = snapshot.regions[name]
-    if not can_stage(home) or reachable(home, snapshot.policy.thresholds.report_fresh_seconds) is not None:
+    view = snapshot.regions[name]
+    if not can_stage(view) or reachable(view, snapshot.policy.thresholds.report_fresh_seconds) is not None:
         return None
     return StageTask(
         kind="checkpoint",
@@ -123,5 +117,4 @@ def _idle_since(record: JobRecord) -> datetime | None:
 
 def _waited_in_vain(record: JobRecord) -> bool:
     """Whether an attempt of the run was let go because its checkpoint was not copied."""
-    reasons = ((one.reason, what_of_checkpoint(one.name)) for one in record.this_run if one.reason is not None)
-    return any(one.code == code_of(Why.STAGING_FAILED) and one.numbers.get("what") == what for one, what in reasons)
+    return any(was_let_go_for(one, what_of_checkpoint(one.name)) for one in record.this_run)

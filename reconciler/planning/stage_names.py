@@ -9,6 +9,7 @@ from reconciler.model.names import STAGING_TEAM, JobKey, digest
 from reconciler.model.record import JobRecord
 from reconciler.model.region import Region
 from reconciler.model.stage import Return, StageTask
+from reconciler.model.staged import STAGED
 
 
 def key_of(task: StageTask) -> JobKey:
@@ -41,7 +42,7 @@ def staged_uri(region: Region, subject: str) -> str | None:
 
 def uri_in(store: str, subject: str) -> str:
     """The same, in the store at that address."""
-    return f"{store.rstrip('/')}/staged/{subject}/"
+    return f"{store.rstrip('/')}/{STAGED}{subject}/"
 
 
 # ---- results ------------------------------------------------------------------------------------------------------

@@ -190,6 +190,12 @@ def readiness(attempt: Attempt, tasks: Mapping[JobKey, JobRecord]) -> Readiness 
     return "ready" if there else "waiting"
 
 
+def was_let_go_for(attempt: Attempt, what: str) -> bool:
+    """Whether an attempt was let go because that did not come. `what`: in a task's words."""
+    reason = attempt.reason
+    return reason is not None and reason.code == code_of(Why.STAGING_FAILED) and reason.numbers.get("what") == what
+
+
 def why_not_to_come(task: JobRecord) -> str | None:
     """Why what a task brings will not come unless a person or ten minutes change that, in words; None while it may."""
     if task.phase in _COMES_TO_NOTHING:

@@ -4,8 +4,9 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import boto3
 from botocore.config import Config
@@ -81,17 +82,21 @@ class S3Server:
         """What a program needs to be let in."""
         return self.environment_by(self.port)
 
-    def make_bucket(self, name: str) -> None:
-        """A new bucket."""
-        client = boto3.client(
+    def client(self, **config: Any) -> Any:
+        """What boto3 asks it with. `config`: more of a client's."""
+        return boto3.client(
             "s3",
             endpoint_url=self.endpoint,
             aws_access_key_id=ACCESS,
             aws_secret_access_key=SECRET,
             region_name=LOCATION,
-            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
+            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}, **config),
         )
-        client.create_bucket(Bucket=name)
+
+    def make_bucket(self, name: str) -> None:
+        """A new bucket."""
+        with closing(self.client()) as client:
+            client.create_bucket(Bucket=name)
 
 
 @contextmanager

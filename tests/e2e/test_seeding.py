@@ -5,15 +5,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
-import boto3
 import pytest
-from botocore.config import Config
 
 from tests.adapters.throttle import throttled
 from tests.agent.stage import layouts
-from tests.e2e.s3 import ACCESS, LOCATION, SECRET, S3Server, s3_server
+from tests.e2e.s3 import S3Server, s3_server
 from tests.waiting import until
 
 NAME = "checkpoints"
@@ -39,22 +38,15 @@ SMALL = {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     with s3_server(tmp_path_factory.mktemp("s3")) as up:
         up.make_bucket(NAME)
-        client = boto3.client(
-            "s3",
-            endpoint_url=up.endpoint,
-            aws_access_key_id=ACCESS,
-            aws_secret_access_key=SECRET,
-            region_name=LOCATION,
-            config=Config(signature_version="s3v4", s3={"addressing_style": "path"}),
-        )
-        with (up.folder.parent / "large").open("w+b") as large:
-            large.truncate(LARGE)
-            large.seek(LARGE // 2)
-            large.write(b"in the middle")
-            large.seek(0)
-            client.upload_fileobj(large, NAME, "llm/a1/step-20/optimizer.bin")
-        for key, body in SMALL.items():
-            client.put_object(Bucket=NAME, Key=f"llm/a1/{key}", Body=body)
+        with closing(up.client()) as client:
+            with (up.folder.parent / "large").open("w+b") as large:
+                large.truncate(LARGE)
+                large.seek(LARGE // 2)
+                large.write(b"in the middle")
+                large.seek(0)
+                client.upload_fileobj(large, NAME, "llm/a1/step-20/optimizer.bin")
+            for key, body in SMALL.items():
+                client.put_object(Bucket=NAME, Key=f"llm/a1/{key}", Body=body)
         yield up
 
 

@@ -10,9 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-import boto3
-from botocore.config import Config
-
 from reconciler.model.progress import Progress, last_progress
 from tests.e2e.data.network import SOURCE, TARGET, Link, Meter, link
 from tests.e2e.programs import CHECKOUT, peak_rss_mib
@@ -151,15 +148,7 @@ def seed(folder: Path, bucket: str, objects: Mapping[str, int]) -> None:
     """Write objects of these sizes into a server's folder, by the server itself, before it serves the rig."""
     with s3_server(folder) as server:
         server.make_bucket(bucket)
-        client = boto3.client(
-            "s3",
-            endpoint_url=server.endpoint,
-            aws_access_key_id=ACCESS,
-            aws_secret_access_key=SECRET,
-            region_name=LOCATION,
-            config=Config(s3={"addressing_style": "path"}, max_pool_connections=16),
-        )
-        with closing(client), ThreadPoolExecutor(8) as pool:
+        with closing(server.client(max_pool_connections=16)) as client, ThreadPoolExecutor(8) as pool:
             for _ in pool.map(lambda one: _put(client, bucket, *one), objects.items()):
                 pass
 

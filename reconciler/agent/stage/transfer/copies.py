@@ -13,11 +13,9 @@ from typing import Final
 from reconciler.agent.stage.transfer.listing import is_folder
 from reconciler.agent.stage.transfer.presence import judged
 from reconciler.model.report import CacheReport
-from reconciler.model.staged import MARKER_SUFFIX, NOTE_SUFFIX, StagedCopy, read_marker
+from reconciler.model.staged import MARKER_SUFFIX, NOTE_SUFFIX, STAGED, StagedCopy, read_marker
 from reconciler.ports import Listed, ObjectStore, Refused
 
-ROOT: Final = "staged/"
-"""Below a region's store: `staged/<dataset>@<version>/…` and the markers beside them."""
 COMPARED: Final = 200_000
 """Objects of one copy whose keys are compared with the marker's: some 60 MB while it is judged."""
 
@@ -29,7 +27,7 @@ def copies(store: ObjectStore, url: str, look: Callable[[], None] = lambda: None
     """
     marked: set[str] = set()
     found: dict[str, CacheReport] = {}
-    for (subject, is_inside), lines in groupby(_looked_at(store.list(ROOT), look), _place_of):
+    for (subject, is_inside), lines in groupby(_looked_at(store.list(STAGED), look), _place_of):
         if not is_inside and subject.endswith(MARKER_SUFFIX):
             marked.add(subject.removesuffix(MARKER_SUFFIX))
         elif is_inside and not subject.endswith(NOTE_SUFFIX):
@@ -48,13 +46,13 @@ def _looked_at(lines: Iterable[Listed], look: Callable[[], None]) -> Iterator[Li
 
 def _place_of(line: Listed) -> tuple[str, bool]:
     """The first part of its name below the root, and whether there is more."""
-    first, slash, _ = line.key.removeprefix(ROOT).partition("/")
+    first, slash, _ = line.key.removeprefix(STAGED).partition("/")
     return first, bool(slash)
 
 
 def _reported(store: ObjectStore, url: str, subject: str, lines: Iterable[Listed]) -> CacheReport:
     """As many objects and bytes as its marker names, but others: then nobody knows what of it is right, and none is reported."""
-    below, objects, size_bytes = f"{ROOT}{subject}/", 0, 0
+    below, objects, size_bytes = f"{STAGED}{subject}/", 0, 0
     sizes: list[tuple[str, int]] = []
     for line in lines:
         key = line.key.removeprefix(below)
@@ -77,5 +75,5 @@ def _reported(store: ObjectStore, url: str, subject: str, lines: Iterable[Listed
 
 
 def _marker(store: ObjectStore, subject: str) -> StagedCopy | None:
-    stored = store.get(f"{ROOT}{subject}{MARKER_SUFFIX}")
+    stored = store.get(f"{STAGED}{subject}{MARKER_SUFFIX}")
     return None if stored is None else read_marker(stored.body)

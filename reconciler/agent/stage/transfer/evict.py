@@ -7,10 +7,9 @@ copy of ours: a marker or a note of ours beside it, or its place below `staged/`
 from contextlib import closing
 from functools import partial
 
-from reconciler.agent.stage.transfer.copies import ROOT
 from reconciler.agent.stage.transfer.work import Options, Work, work_of
 from reconciler.bulk_port import BulkSource, BulkTarget
-from reconciler.model.staged import read_marker
+from reconciler.model.staged import STAGED, read_marker
 from reconciler.ports import Clock, Refused
 
 
@@ -36,12 +35,12 @@ def _check_it_is_ours(work: Work) -> None:
     target = work.target
     marker = work.ask(target.marker.read)
     is_marked = marker is not None and read_marker(marker) is not None
-    if is_marked or f"/{ROOT}" in target.uri or work.ask(target.note.read) is not None:
+    if is_marked or f"/{STAGED}" in target.uri or work.ask(target.note.read) is not None:
         return
     if marker is None and next(iter(work.ask(lambda: list(target.list()))), None) is None:
         return
     raise Refused(
-        f"{target.uri} is no staged copy: nothing of ours beside it says so, and it is not in a region's {ROOT}; "
+        f"{target.uri} is no staged copy: nothing of ours beside it says so, and it is not in a region's {STAGED}; "
         "check the address, or remove it with your store's own tools"
     )
 

@@ -2,9 +2,8 @@
 
 Decides the order of things: pin the source's versions; compare; send what is missing, in rounds, until a fresh listing of the
 target misses nothing; look whether the source is still what was pinned; send what must come last, one after the other; remove
-what is unfinished; write the marker. Each round
-begins by looking, so a worker that was killed anywhere begins where a round begins. What is missing is for `planning`, how it is
-sent for `pieces`.
+what is unfinished; write the marker. Each round begins by looking, so a worker that was killed anywhere begins where a round
+begins. What is missing is for `planning`, how it is sent for `pieces`.
 
 Invariant: the marker is there only while everything that it names was found there, by a listing after the last write; and so is
 each object that must come last, of all that comes before it.
