@@ -95,8 +95,8 @@ class JobSpec(Model):
     network: Network | None = None
     """`rdma` must be had; left out: tcp, and RDMA preferred when `sync` on several nodes."""
     checkpoint_path: Uri | None = None
-    """Where checkpoints go, in `s3://` or `file://`. Each attempt has a folder of its own in it (CHECKPOINT_PATH), seeded with the
-    last complete one."""
+    """Where checkpoints go, in `s3://` or `file://`. Each attempt has a folder of its own in it (CHECKPOINT_PATH), seeded with
+    the last complete one."""
     priority: PriorityClass | Annotated[int, Field(ge=0, le=1000)] = "normal"
     """A class, or a number from 0 to 1000 (idle 0, low 25, normal 50, high 75, critical 90)."""
     queue: Name | None = None
